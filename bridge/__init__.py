@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bridge.errors import *  # noqa: F403
     from bridge.ffi.export import export_checks
     from bridge.languages.cuda_cpp import cuda_raw_kernel
+    from bridge.languages.cutile import cutile_kernel
     from bridge.languages.native_cpu.entry import STREAM
     from bridge.languages.native_cpu.native_kernel import native_kernel
     from bridge.languages.numba_cpu.njit import numba_kernel
@@ -70,6 +71,7 @@ __all__ = [
     "WarpUnavailableError",
     "XLACustomKernel",
     "cuda_raw_kernel",
+    "cutile_kernel",
     "debug_mode",
     "export_checks",
     "jax_kernel",
@@ -91,6 +93,7 @@ _HOMES = {
     "STREAM": "bridge.languages.native_cpu.entry",
     "XLACustomKernel": "bridge.xla_custom_kernel",
     "cuda_raw_kernel": "bridge.languages.cuda_cpp",
+    "cutile_kernel": "bridge.languages.cutile",
     "debug_mode": "bridge.debug.mode",
     "export_checks": "bridge.ffi.export",
     "jax_kernel": "bridge.languages.warp.wrapping",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bridge.languages import cuda_cpp, jax_languages, numba_cpu, numba_cuda, warp
+from bridge.languages import cuda_cpp, cutile, jax_languages, numba_cpu, numba_cuda, warp
 from bridge.operator.custom_kernel import CustomKernel
 from bridge.operator.operator_call import Generator
 from bridge.operator.registry import Configurations
@@ -87,6 +87,12 @@ class XLACustomKernel(CustomKernel):
     ) -> None:
         """Registers the backend ``"triton"`` for ``"cuda"``, see :meth:`def_kernel`."""
         self._def_kernel_in(jax_languages.TRITON, generator, asdefault, configurations)
+
+    def def_cutile_kernel(
+        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
+    ) -> None:
+        """Registers the backend ``"cutile"`` for ``"cuda"``; its generator calls :func:`bridge.cutile_kernel`."""
+        self._def_kernel_in(cutile.LANGUAGE, generator, asdefault, configurations)
 
     def def_cuda_raw_kernel(
         self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None

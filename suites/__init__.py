@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from suites.backends.backend import Backend, register_backend
     from suites.backends.cuda_raw import RawKernel
     from suites.backends.custom_kernel import CustomKernel
+    from suites.backends.cutile import CutileKernel
     from suites.backends.function_kernel import FunctionKernel
     from suites.backends.jax_kernels import JaxKernel
     from suites.backends.kernel import Kernel
@@ -38,6 +39,7 @@ _MODULES = {
     "backends.backend": ("Backend", "register_backend"),
     "backends.cuda_raw": ("RawKernel",),
     "backends.custom_kernel": ("CustomKernel",),
+    "backends.cutile": ("CutileKernel",),
     "backends.jax_kernels": ("JaxKernel",),
     "backends.function_kernel": ("FunctionKernel",),
     "backends.kernel": ("Kernel",),
@@ -68,6 +70,7 @@ __all__ = [
     "CudaCallable",
     "CudaKernel",
     "CustomKernel",
+    "CutileKernel",
     "Domain",
     "ErrorCase",
     "Expected",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ import numpy as np
 
 from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
+from bridge.ffi.cuda.devices import load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.languages.definitions import DEFINITIONS
@@ -27,9 +26,9 @@ from bridge.languages.launch_shape import (
     alignments,
     check_alignment,
     check_covers,
-    check_limits,
     launch_shape,
 )
+from bridge.languages.machine_code import check_launch
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 from bridge.source.includes import included_by
@@ -322,12 +321,7 @@ def _load(name: str, code: MachineCode, options: CppOptions, signature: Signatur
                 f"inputs, {len(signature.outputs)} outputs and {len(options.scalars)} scalars. Pass a pointer for each "
                 "array, and scalars of the parameters' types."
             )
-        check_limits(name, options.shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
-        driver.allow_shared_bytes(handle, options.shape.shared_bytes)
-        if code.is_cooperative:
-            threads = math.prod(options.shape.block)
-            most = driver.most_cooperative_blocks(handle, ordinal, threads, options.shape.shared_bytes)
-            check_cooperative(name, options.shape.grid, most)
+        check_launch(name, handle, options.shape, code.is_cooperative, ordinal)
     return handle
 
 

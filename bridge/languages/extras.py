@@ -13,6 +13,7 @@ INSTALL_CUDA = (
     'Install it: pip install "jax[cuda13]" "numba-cuda[cu13]>=0.30.4" "cuda-core>=0.5.1" "numpy<2.5"; '
     "for CUDA 12, with cuda12 and cu12."
 )
+INSTALL_CUTILE = 'Install it: pip install "cuda-tile[tileiras]>=1.7".'
 INSTALL_TRITON = 'Install it: pip install "triton>=3.6".'
 INSTALL_WARP = 'Install it: pip install "warp-lang>=1.13.0".'
 
@@ -33,9 +34,14 @@ def require_cuda() -> None:
         from numba import cuda
     except ImportError as error:
         raise CudaUnavailableError(f"numba-cuda does not import ({error}). {INSTALL_CUDA}") from error
+    require_gpu(cuda, "numba-cuda")
+
+
+def require_gpu(cuda: Any, package: str) -> None:
+    """Raises CudaUnavailableError unless a package, whose module ``cuda`` is, sees a GPU."""
     if not cuda.is_available():
         raise CudaUnavailableError(
-            "numba-cuda finds no NVIDIA GPU with a working driver on this machine. Run on a machine that has one; "
+            f"{package} finds no NVIDIA GPU with a working driver on this machine. Run on a machine that has one; "
             "numba_kernel wraps kernels for the CPU."
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 import re
 import threading
@@ -11,25 +10,28 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import msgspec
-import numpy as np
-
-from bridge.errors import KernelCompileError, KernelTypeError, LaunchError, SignatureError, UnavailableError
-from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
+from bridge.errors import KernelTypeError, LaunchError, SignatureError, UnavailableError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.languages.cubins import (
+    ALIGNMENT,
+    CubinLanguage,
+    GridOptions,
+    Number,
+    alignment_of,
+    check_values,
+    number,
+    of_arrays,
+)
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import INSTALL_TRITON
-from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
-from bridge.languages.launch_shape import LaunchShape, check_covers, check_limits, launch_shape
+from bridge.languages.language import Compiled, Definition, Standing
+from bridge.languages.launch_shape import LaunchShape, launch_shape
+from bridge.languages.machine_code import load_cubin
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 
 WARP_THREADS = 32
-
-ALIGNMENT = 16
-"""Bytes of which the address of an array is a multiple if its size is: Triton then moves as many at once."""
 
 
 @says_its_call
@@ -105,57 +107,28 @@ def triton_kernel(
         )
     name = kernel.fn.__name__
     given = {p.name: p.default for p in kernel.params if p.has_default} | values
-    unknown = [each for each in given if each not in kernel.arg_names]
-    missing = [p.name for p in kernel.params if p.is_constexpr and p.name not in given]
-    if unknown or missing:
-        what = f"has no parameter {unknown[0]!r}" if unknown else f"got no value for {missing[0]!r}"
-        raise SignatureError(
-            f"{name}({', '.join(kernel.arg_names)}) {what}. Pass a value by name for each parameter that is no array."
-        )
+    check_values(name, kernel.arg_names, [p.name for p in kernel.params if p.is_constexpr], given)
     constant = [p.name for p in kernel.params if p.is_constexpr or given.get(p.name, p) is None]
     constants = tuple((each, given[each]) for each in constant)
     scalars = tuple(
-        _scalar(name, each, given[each]) for each in kernel.arg_names if each in given and each not in constant
+        number(name, each, given[each], tuple(TYPES), "tl.constexpr")
+        for each in kernel.arg_names
+        if each in given and each not in constant
     )
     passed = {"enable_fp_fusion": True, "num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas}
     if not isinstance(options, Mapping | None):
         raise SignatureError(f"{name}: options is {options!r}, expected a dict of options of Triton's CUDA backend.")
     passed |= options or {}
     _check_options(name, passed)
+    arrays = [each for each in kernel.arg_names if each not in given]
     definition = DEFINITIONS.define(
         LANGUAGE,
         (id(kernel), scalars, _exactly(constants), repr(passed)),
-        lambda: TritonDefinition(name, _of_arrays(kernel, given), None, kernel, scalars, constants, passed),
+        lambda: TritonDefinition(name, of_arrays(kernel.fn, arrays), None, kernel, scalars, constants, passed),
     )
     programs = grid(dict(given)) if callable(grid) else grid
     shape = launch_shape(name, programs, num_warps * WARP_THREADS)
-    return wrap(LANGUAGE, definition, TritonOptions(shape.grid), outs, vmap_method, input_output_aliases)
-
-
-class TritonOptions(msgspec.Struct, frozen=True):
-    """How a kernel is launched.
-
-    Attributes:
-        grid: Programs in x, y, z.
-    """
-
-    grid: tuple[int, int, int]
-
-
-class Number(NamedTuple):
-    """A number that a kernel takes.
-
-    Attributes:
-        name: The parameter.
-        type: Triton's name of its type.
-        word: Its memory, as an integer.
-        is_divisible: Whether it is an integer that 16 divides.
-    """
-
-    name: str
-    type: str
-    word: int
-    is_divisible: bool
+    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases)
 
 
 class TritonCode(NamedTuple):
@@ -209,7 +182,7 @@ class TritonDefinition(Definition):
         arrays = iter(signature.arrays)
         for each in self.taken:
             if isinstance(each, Number):
-                types[each.name], is_divisible = each.type, each.is_divisible
+                types[each.name], is_divisible = TYPES[each.dtype], each.is_divisible
             else:
                 array = next(arrays)
                 types[each], is_divisible = f"*{TYPES[array.dtype]}", alignment_of(array) > 1
@@ -304,43 +277,30 @@ DESCRIPTORS, DESCRIPTOR_ALIGNMENT = (90, 100), 128
 """Compute capabilities with tensor descriptors in memory, and what their addresses are multiples of."""
 
 
-class _Triton(NativeLanguage[TritonDefinition, TritonOptions]):
-    def check(self, definition: TritonDefinition, options: TritonOptions, signature: Signature) -> None:
-        super().check(definition, options, signature)
-        check_covers(definition.name, LaunchShape(options.grid, (1, 1, 1)), signature.outputs)
-
+class _Triton(CubinLanguage[TritonDefinition]):
     def compile(
-        self, definition: TritonDefinition, options: TritonOptions, signature: Signature, platform: str
+        self, definition: TritonDefinition, options: GridOptions, signature: Signature, platform: str
     ) -> Compiled:
-        try:
+        with self.refusing(definition):
             content = definition.content(signature)
-        except Exception as error:
-            raise _refused(definition, error) from error
         of_block = definition.scratch_bytes(signature) if "tt.make_tensor_descriptor" in content else 0
         scratch = (of_block * math.prod(blocks_of(definition, options)),) if of_block else ()
         return Compiled(content, lambda: self._load(definition, options, signature, of_block), scratch)
 
     def _load(
-        self, definition: TritonDefinition, options: TritonOptions, signature: Signature, scratch_bytes: int
+        self, definition: TritonDefinition, options: GridOptions, signature: Signature, scratch_bytes: int
     ) -> DevicePlan:
-        compiled: dict[int, TritonCode] = {}
-
-        def load(ordinal: int) -> int:
-            capability = driver.compute_capability(ordinal)
-            if capability not in compiled:
-                try:
-                    compiled[capability] = definition.compile(signature, capability)
-                except LaunchError:
-                    raise
-                except Exception as error:
-                    raise _refused(definition, error) from error
-            if compiled[capability].scratch_bytes > scratch_bytes:
+        def compile_for(capability: int) -> TritonCode:
+            code = definition.compile(signature, capability)
+            if code.scratch_bytes > scratch_bytes:
                 raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
-            return _load(definition, compiled[capability], options, ordinal)
+            return code
 
         launches = []
         if 0 not in options.grid:
-            handles = load_everywhere(load)
+            handles, compiled = self.load_for_each_chip(
+                definition, compile_for, lambda code, ordinal: _load(definition, code, options, ordinal)
+            )
             code, *others = compiled.values()
             if any(each[2:] != code[2:] for each in others):
                 raise LaunchError(
@@ -354,25 +314,13 @@ class _Triton(NativeLanguage[TritonDefinition, TritonOptions]):
         return DevicePlan(definition.name, *sizes, launches, alignments, definition)
 
 
-def _refused(definition: TritonDefinition, error: Exception) -> KernelCompileError:
-    return KernelCompileError(f"Triton cannot compile {definition.name}:\n{error}")
-
-
-def alignment_of(array: Any) -> int:
-    """Bytes of which the address of an array, and of each element of its batch, is a multiple."""
-    size = math.prod(array.extents) * array.item_bytes
-    return ALIGNMENT if size and size % ALIGNMENT == 0 else 1
-
-
-def blocks_of(definition: TritonDefinition, options: TritonOptions) -> tuple[int, int, int]:
+def blocks_of(definition: TritonDefinition, options: GridOptions) -> tuple[int, int, int]:
     """The blocks of a launch; the blocks of a cluster lie side by side in x."""
     x, y, z = options.grid
     return x * definition.options["num_ctas"], y, z
 
 
-def launch_of(
-    definition: TritonDefinition, handles: tuple[int, ...], options: TritonOptions, code: TritonCode
-) -> Launch:
+def launch_of(definition: TritonDefinition, handles: tuple[int, ...], options: GridOptions, code: TritonCode) -> Launch:
     """The launch of a kernel with these handles: a word for each parameter. Scratch memory is the buffer after all."""
     taken = definition.taken
     words = [each.word if isinstance(each, Number) else 0 for each in taken]
@@ -393,22 +341,14 @@ def launch_of(
     )
 
 
-def _load(definition: TritonDefinition, code: TritonCode, options: TritonOptions, ordinal: int) -> int:
+def _load(definition: TritonDefinition, code: TritonCode, options: GridOptions, ordinal: int) -> int:
     """The kernel's handle on a device.
 
     Raises:
         LaunchError: The launch is over a limit of the device.
     """
-    with driver.current(ordinal):
-        handle = driver.load_function(driver.load_kernel(code.content, code.symbol))
-        grid = blocks_of(definition, options)
-        shape = LaunchShape(grid, (code.threads, 1, 1), code.shared_bytes)
-        check_limits(definition.name, shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
-        driver.allow_shared_bytes(handle, code.shared_bytes)
-        if code.is_cooperative:
-            most = driver.most_cooperative_blocks(handle, ordinal, code.threads, code.shared_bytes)
-            check_cooperative(definition.name, grid, most)
-    return handle
+    shape = LaunchShape(blocks_of(definition, options), (code.threads, 1, 1), code.shared_bytes)
+    return load_cubin(definition.name, code.content, code.symbol, shape, code.is_cooperative, ordinal)
 
 
 LANGUAGE = _Triton(
@@ -417,26 +357,9 @@ LANGUAGE = _Triton(
     kernel_kind="Triton kernel",
     wrapper="triton_kernel",
     compiler="Triton",
-    options_type=TritonOptions,
+    options_type=GridOptions,
     dtypes=tuple(TYPES),
 )
-
-
-def _scalar(name: str, parameter: str, value: Any) -> Number:
-    typed: Any = value
-    if isinstance(value, bool):
-        typed = np.bool_(value)
-    elif isinstance(value, int) and -(2**63) <= value < 2**63:
-        typed = np.int32(value) if -(2**31) <= value < 2**31 else np.int64(value)
-    elif isinstance(value, float):
-        typed = np.float32(value)
-    if not isinstance(typed, np.generic) or typed.dtype.name not in TYPES:
-        raise SignatureError(
-            f"{name}: {parameter} is {value!r} of type {type(value).__name__}, expected a number or a NumPy scalar. "
-            "Pass what varies as an array, and annotate other values with tl.constexpr."
-        )
-    word = int.from_bytes(typed.tobytes().ljust(WORD_BYTES, b"\0"), "little", signed=True)
-    return Number(parameter, TYPES[typed.dtype.name], word, typed.dtype.kind in "iu" and int(typed) % ALIGNMENT == 0)
 
 
 def _exactly(value: Any) -> Any:
@@ -445,18 +368,6 @@ def _exactly(value: Any) -> Any:
         return tuple(map(_exactly, value))
     plain = value is None or isinstance(value, bool | int | float | str | _triton().language.dtype)
     return repr(value) if plain else (repr(value), id(value))  # the definition keeps the value alive
-
-
-def _of_arrays(kernel: Any, given: Mapping[str, Any]) -> Callable[..., None]:
-    """A function with the parameters of the kernel that are arrays."""
-
-    def arrays(*arrays: Any) -> None: ...
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [name for name in kernel.arg_names if name not in given]
-    vars(arrays)["__signature__"] = inspect.Signature([inspect.Parameter(name, kind) for name in names])
-    arrays.__doc__ = kernel.fn.__doc__
-    return arrays
 
 
 def _check_options(name: str, options: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 DeclaredDtypes = list[tuple[str | None, ...]]
 """The dtypes of inputs and outputs, None for any dtype, of each signature that a kernel is declared with."""
@@ -102,6 +102,35 @@ class Kernel(ABC):
     def declared_dtypes(self) -> DeclaredDtypes | None:
         """The dtypes that the kernel itself declares; None if it takes any."""
         return None
+
+
+@dataclass(frozen=True)
+class LaunchedKernel(Kernel):
+    """A kernel with its launch, for a function of the bridge that takes both and values by name.
+
+    Attributes:
+        wrapper: The function of the bridge.
+        kernel: What it takes as the kernel.
+        launch: Takes the inputs and outputs of a call. Returns the keyword arguments of the function.
+    """
+
+    wrapper: ClassVar[Callable[..., Any]]
+    kernel: Any
+    launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
+
+    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        """The callable of the function of the bridge."""
+        made: Callable[..., Any] = type(self).wrapper(self.kernel, list(outs), **self.launch(inputs, outs))
+        return made
+
+    @property
+    def returns_list(self) -> bool:
+        """It does, for the outputs are a list."""
+        return True
+
+    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
+        """Those among the launch arguments."""
+        return self.launch(inputs, outs).get("input_output_aliases") or {}
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Adds the backends of Numba-CUDA, Warp and Triton, without importing them.
+"""Adds the backends of Numba-CUDA, Warp, Triton and cuTile, without importing them.
 
 The libraries together take more than a second to import. So their files of kernels, :mod:`suites.backends.numba_cuda`,
-:mod:`suites.backends.warp` and :mod:`suites.backends.triton`, are imported when an operator declares such a kernel, or
-a GPU is asked for.
+:mod:`suites.backends.warp`, :mod:`suites.backends.triton` and :mod:`suites.backends.cutile`, are imported when an
+operator declares such a kernel, or a GPU is asked for.
 """
 
 from __future__ import annotations
@@ -33,6 +33,17 @@ NUMBA_CUDA = register_backend(
         expected="a function decorated with numba.cuda.jit, or a suites.CudaKernel of one",
         cure="Decorate it with numba.cuda.jit, without device=True.",
         missing=_from("numba_cuda_blocks", "missing"),
+    )
+)
+NUMBA_CUDA_MLIR = register_backend(
+    Backend(
+        id="numba_cuda_mlir",
+        targets={"cuda": "bridge_cuda"},
+        accept=_from("numba_cuda_mlir", "accept"),
+        expected="a function decorated with numba_cuda_mlir.cuda.jit or numba.cuda.jit, or a suites.CudaKernel of one",
+        cure="Decorate it with numba_cuda_mlir.cuda.jit, without device=True.",
+        language="numba_cuda",
+        missing=_from("numba_cuda_mlir", "missing"),
     )
 )
 NUMBA_CUDA_CALLABLE = register_backend(
@@ -86,5 +97,16 @@ TRITON = register_backend(
         expected="a suites.TritonKernel or a suites.TritonCallable",
         cure="Say in suites.TritonKernel(kernel, launch) how a function decorated with triton.jit is launched.",
         missing=_from("triton", "missing"),
+    )
+)
+CUTILE_KERNEL = register_backend(
+    Backend(
+        id="cutile_kernel",
+        targets={"cuda": "bridge_cuda"},
+        accept=_from("cutile", "accept"),
+        expected="a suites.CutileKernel",
+        cure="Say in suites.CutileKernel(kernel, launch) how a function decorated with cuda.tile.kernel is launched.",
+        language="cutile",
+        missing=_from("cutile", "missing"),
     )
 )

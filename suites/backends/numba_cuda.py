@@ -257,7 +257,8 @@ def _is_kernel(given: Any) -> bool:
     if isinstance(given, FunctionType):  # without numba-cuda, the decorator `kernel` returns the function itself
         return MISSING is not None
     is_device_function = (getattr(given, "targetoptions", None) or {}).get("device") or getattr(given, "_device", 0)
-    return type(given).__module__.startswith("numba.cuda") and callable(given) and not is_device_function
+    is_made = type(given).__module__.startswith(("numba.cuda", "numba_cuda_mlir."))
+    return is_made and callable(given) and not is_device_function
 
 
 def accept_callable(given: Any) -> CudaCallable | None:

@@ -87,6 +87,22 @@ def device(function: Callable[..., Any]) -> Any:
     return function if cuda is None else cuda.jit(device=True)(function)
 
 
+OVERLOADS: list[tuple[Callable[..., Any], Any]] = []
+"""The functions whose code in kernels is Python, each with the function of types that returns this code."""
+
+
+def overloads(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Makes a decorator like ``cuda.extending.overload``, for Python code that each compiler of kernels takes."""
+
+    def decorate(code_of: Any) -> Any:
+        OVERLOADS.append((function, code_of))
+        if cuda is None or not hasattr(cuda, "extending"):  # the simulator calls the Python function
+            return code_of
+        return cuda.extending.overload(function)(code_of)
+
+    return decorate
+
+
 # Launches: functions of specs or arrays that return the launch arguments of bridge.numba_cuda_kernel.
 
 
@@ -146,19 +162,18 @@ def quotient(dividend, divisor):
     return dividend / divisor
 
 
-if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the Python functions
+@overloads(widened)
+def _widened(value):
+    if str(value) == "float16":
+        return lambda value: np.float32(value)
+    return lambda value: value
 
-    @cuda.extending.overload(widened)
-    def _widened(value):
-        if str(value) == "float16":
-            return lambda value: np.float32(value)
-        return lambda value: value
 
-    @cuda.extending.overload(quotient)
-    def _quotient(dividend, divisor):
-        if str(dividend) == str(divisor) == "float32":
-            return lambda dividend, divisor: cuda.libdevice.fast_fdividef(dividend, divisor)
-        return lambda dividend, divisor: dividend / divisor
+@overloads(quotient)
+def _quotient(dividend, divisor):
+    if str(dividend) == str(divisor) == "float32":
+        return lambda dividend, divisor: cuda.libdevice.fast_fdividef(dividend, divisor)
+    return lambda dividend, divisor: dividend / divisor
 
 
 @device

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from suites.backends.numba_cuda_blocks import LONG, MISSING, THREADS, cuda, device, kernel, roomy_kernel
+from suites.backends.numba_cuda_blocks import LONG, THREADS, cuda, device, kernel, overloads, roomy_kernel
 from suites.backends.numba_cuda_vectors import NEIGHBOURS, aligned, neighbours, store_neighbours
 from suites.backends.numba_cuda_warps import WARP, WARPS, shuffle_from, shuffle_xor, sum_of_lanes
 
@@ -65,11 +65,9 @@ def streamed(array, i):
     return array[i]
 
 
-if MISSING is None and hasattr(cuda, "extending"):  # the simulator calls the Python function
-
-    @cuda.extending.overload(streamed)
-    def _streamed(array, i):
-        return lambda array, i: cuda.ldcs(array, i)
+@overloads(streamed)
+def _streamed(array, i):
+    return lambda array, i: cuda.ldcs(array, i)
 
 
 def csr_row_sums(part: Callable[..., Any], decorate: Callable[..., Any] = kernel) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from suites.backends.numba_cuda_blocks import cuda, device
+from suites.backends.numba_cuda_blocks import cuda, device, overloads
 
 WARP = 32
 """Threads of a warp."""
@@ -92,23 +92,24 @@ def _exchanged(value: Any, source: Callable[[int], int]) -> Any:
     return _shown(value).get(int(source(thread.thread_id % WARP)), value)
 
 
-if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the Python functions
+@overloads(shuffle_xor)
+def _overload_xor(value, mask):
+    return lambda value, mask: cuda.shfl_xor_sync(_ALL, value, mask)
 
-    @cuda.extending.overload(shuffle_xor)
-    def _overload_xor(value, mask):
-        return lambda value, mask: cuda.shfl_xor_sync(_ALL, value, mask)
 
-    @cuda.extending.overload(shuffle_up)
-    def _overload_up(value, distance):
-        return lambda value, distance: cuda.shfl_up_sync(_ALL, value, distance)
+@overloads(shuffle_up)
+def _overload_up(value, distance):
+    return lambda value, distance: cuda.shfl_up_sync(_ALL, value, distance)
 
-    @cuda.extending.overload(shuffle_from)
-    def _overload_from(value, lane):
-        return lambda value, lane: cuda.shfl_sync(_ALL, value, lane)
 
-    @cuda.extending.overload(votes)
-    def _overload_votes(flag):
-        return lambda flag: np.uint32(cuda.ballot_sync(_ALL, flag))
+@overloads(shuffle_from)
+def _overload_from(value, lane):
+    return lambda value, lane: cuda.shfl_sync(_ALL, value, lane)
+
+
+@overloads(votes)
+def _overload_votes(flag):
+    return lambda flag: np.uint32(cuda.ballot_sync(_ALL, flag))
 
 
 @device

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from bridge import triton_kernel
 from suites.backends.function_kernel import FunctionKernel
-from suites.backends.kernel import Kernel
+from suites.backends.kernel import Kernel, LaunchedKernel
 
 MISSING: str | None = None
 """Why there is no Triton; None if there is one."""
@@ -28,8 +27,7 @@ def jit(function: Callable[..., None]) -> Any:
     return function if triton is None else triton.jit(function)
 
 
-@dataclass(frozen=True)
-class TritonKernel(Kernel):
+class TritonKernel(LaunchedKernel):
     """A kernel in Triton.
 
     Attributes:
@@ -38,26 +36,12 @@ class TritonKernel(Kernel):
             ``grid``, and a value for each parameter that is no array.
     """
 
-    kernel: Any
-    launch: Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
-
-    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
-        """The callable of :func:`bridge.triton_kernel`."""
-        return triton_kernel(self.kernel, list(outs), **self.launch(inputs, outs))
-
-    @property
-    def returns_list(self) -> bool:
-        """It does, for the outputs are a list."""
-        return True
+    wrapper = staticmethod(triton_kernel)
 
     @property
     def adds_atomically(self) -> bool:
         """Whether the source has atomic operations."""
         return "tl.atomic" in getattr(self.kernel, "src", "")
-
-    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
-        """Those among the launch arguments."""
-        return self.launch(inputs, outs).get("input_output_aliases") or {}
 
 
 class TritonCallable(FunctionKernel):

@@ -22,7 +22,10 @@ from suites.cells import catalogue
 OPERATORS = ("add", "rms_norm", "softmax", "matvec", "matmul", "attention", "csr_matvec", "cumsum", "stencil")
 """The operators of the page, which differ in kind."""
 
-FILES = {"numba_cuda": "numba_cuda.py", "warp": "warp.py", "triton": "triton.py", "jax_triton": "triton.py"}
+FILES = {
+    "numba_cuda": "numba_cuda.py", "warp": "warp.py", "triton": "triton.py", "jax_triton": "triton.py",
+    "cutile_kernel": "cutile.py",
+}  # fmt: skip
 """The file with the kernel of a language, by what the name of a backend begins with."""
 
 ADDS = {

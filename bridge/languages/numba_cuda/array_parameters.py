@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -20,8 +20,23 @@ DTYPES = (
 """Names of the dtypes that Numba-CUDA has arrays of."""
 
 
+def array_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
+    """A C-contiguous array as Numba-CUDA passes it, and the indices of the words that take the address of its data.
+
+    Numba-CUDA expands an array into 8-byte parameters: memory info and parent (both null), number of items, bytes of an
+    item, address of the data, extents, strides in bytes.
+    """
+    strides = [item_bytes * math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
+    return [0, 0, math.prod(extents), item_bytes, 0, *extents, *strides], (4,)
+
+
 def array_launch(
-    name: str, handles: tuple[int, ...], shape: LaunchShape, arrays: Sequence[ArrayType], cooperative: bool = False
+    name: str,
+    handles: tuple[int, ...],
+    shape: LaunchShape,
+    arrays: Sequence[ArrayType],
+    cooperative: bool = False,
+    words_of: Callable[[int, Sequence[int]], tuple[list[int], tuple[int, ...]]] = array_words,
 ) -> Launch:
     """A launch whose parameters are C-contiguous arrays.
 
@@ -31,12 +46,13 @@ def array_launch(
         shape: Grid, block and shared memory.
         arrays: The type of each array; array ``i`` is buffer ``i`` of the call.
         cooperative: Whether the blocks wait for each other.
+        words_of: Lays out one array, as :func:`array_words` does.
     """
     blob: list[int] = []
     patches = []
     for index, array in enumerate(arrays):
-        words, address = array_words(array.item_bytes, array.extents)
-        patches.append(Patch(word=len(blob) + address, buffer=index))
+        words, addresses = words_of(array.item_bytes, array.extents)
+        patches += [Patch(word=len(blob) + address, buffer=index) for address in addresses]
         blob += words
     return Launch(
         name=name,
@@ -49,16 +65,6 @@ def array_launch(
         patches=tuple(patches),
         cooperative=cooperative,
     )
-
-
-def array_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], int]:
-    """A C-contiguous array as Numba-CUDA passes it, and the index of the word that takes the address of its data.
-
-    Numba-CUDA expands an array into 8-byte parameters: memory info and parent (both null), number of items, bytes of an
-    item, address of the data, extents, strides in bytes.
-    """
-    strides = [item_bytes * math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
-    return [0, 0, math.prod(extents), item_bytes, 0, *extents, *strides], 4
 
 
 def array_shapes(signature: Signature) -> list[tuple[tuple[int, ...], Any]]:

@@ -19,7 +19,8 @@ from bridge.ffi.native.exception_text import describe_to_c_string, error_code
 from bridge.ffi.plans import callback
 from bridge.ffi.plans.callback import CallbackPlan
 from bridge.languages.launch_shape import LaunchShape
-from bridge.languages.numba_cuda.cuda_compilation import check_launch, load_function, name_of
+from bridge.languages.machine_code import check_launch
+from bridge.languages.numba_cuda.cuda_compilation import load_function, name_of
 from bridge.languages.numba_cuda.device_memory import StreamMemory, device_array
 from bridge.languages.numba_cuda.patches import launch_by_numba, working
 from bridge.signature.array_types import Signature
@@ -81,7 +82,8 @@ class _CallWork:
         shape = LaunchShape(grid, block, shared_bytes)
         checked: set[Any] = vars(kernel).setdefault("_bridge_checked", set())
         if (self._ordinal, shape) not in checked:
-            check_launch(name_of(kernel), kernel, load_function(kernel, self._ordinal), shape, self._ordinal)
+            handle = load_function(kernel, self._ordinal)
+            check_launch(name_of(kernel), handle, shape, kernel.cooperative, self._ordinal)
             checked.add((self._ordinal, shape))
         if not kernel.debug:
             launch_by_numba(kernel, arguments, grid, block, stream, shared_bytes)

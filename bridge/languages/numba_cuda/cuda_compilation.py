@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import math
 import os
 import re
 from collections.abc import Sequence
@@ -19,9 +18,10 @@ import jax.numpy as jnp
 
 from bridge.errors import BridgeError, KernelCompileError
 from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
+from bridge.ffi.cuda.devices import load_everywhere
 from bridge.languages.language import Definition
-from bridge.languages.launch_shape import LaunchShape, check_limits
+from bridge.languages.launch_shape import LaunchShape
+from bridge.languages.machine_code import check_launch
 from bridge.signature.array_types import ArrayType
 from bridge.source.imports import with_imports_done
 from bridge.source.includes import included_by
@@ -31,10 +31,10 @@ from bridge.source.references import array_hint
 
 @dataclass(frozen=True, eq=False)
 class CudaDefinition(Definition):
-    """A function that is decorated with ``numba.cuda.jit``.
+    """A function that is decorated with ``numba.cuda.jit`` or ``numba_cuda_mlir.cuda.jit``.
 
     Attributes:
-        dispatcher: Numba's dispatcher, which the decorator made.
+        dispatcher: The dispatcher that the decorator made.
     """
 
     dispatcher: Any = field(repr=False)
@@ -80,38 +80,48 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
     Raises:
         KernelCompileError: Numba refuses the kernel for these types.
     """
+    from numba.cuda import types
+
     array_types = tuple(numba_type(array) for array in arrays)
-    listed = ", ".join(map(str, array_types))
     try:
         dispatcher = without_imports(definition.dispatcher)
         if not definition.dispatcher._can_compile:
-            _check_declared(definition, array_types)
+            check_declared(definition, array_types)
             dispatcher = _again(dispatcher, dispatcher.py_func)
-        return compile_now(dispatcher, (*array_types, *_defaults(definition, len(array_types))))
+        return compile_now(dispatcher, (*array_types, *defaults(definition, len(array_types), types)))
     except (BridgeError, Warning):
         raise
     except Exception as error:
-        hint = (
-            "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
-            "with input_output_aliases."
-            if "Cannot modify readonly" in str(error)
-            else ""
-        )
-        raise KernelCompileError(
-            f"Numba cannot compile {definition.name} ({definition.place}) for ({listed}):\n{error}{hint}"
-            + array_hint(definition.dispatcher.py_func)
-        ) from error
+        raise refused(definition, array_types, error) from error
 
 
-def _defaults(definition: CudaDefinition, count: int) -> tuple[Any, ...]:
-    """Numba's types of the parameters after the first ``count``, which have default values and take no argument."""
-    from numba.cuda import types
+def refused(
+    definition: CudaDefinition, array_types: Sequence[Any], error: Exception, cure: str = ""
+) -> KernelCompileError:
+    """The error for a kernel that Numba refuses; ``cure`` says in a line of its own what to do."""
+    hint = (
+        "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
+        "with input_output_aliases."
+        if "Cannot modify readonly" in str(error)
+        else cure
+    )
+    listed = ", ".join(map(str, array_types))
+    return KernelCompileError(
+        f"Numba cannot compile {definition.name} ({definition.place}) for ({listed}):\n{error}{hint}"
+        + array_hint(definition.dispatcher.py_func)
+    )
 
+
+def defaults(definition: CudaDefinition, count: int, types: Any) -> tuple[Any, ...]:
+    """Numba's types of the parameters after the first ``count``, which have default values and take no argument.
+
+    ``types`` is the module of types of the kernel's compiler.
+    """
     parameters = list(inspect.signature(definition.function).parameters.values())
     return tuple(types.Omitted(each.default) for each in parameters[count:] if each.default is not each.empty)
 
 
-def _check_declared(definition: CudaDefinition, array_types: Sequence[Any]) -> None:
+def check_declared(definition: CudaDefinition, array_types: Sequence[Any]) -> None:
     """Raises KernelCompileError if a kernel with explicit signatures has none of these dtypes and ranks."""
     declared = list(definition.dispatcher.overloads)
     for signature in declared:
@@ -248,19 +258,6 @@ def load_function(compiled: Any, ordinal: int) -> int:
     return driver.load_function(loaded(compiled, ordinal).handle)
 
 
-def check_launch(name: str, compiled: Any, handle: int, shape: LaunchShape, ordinal: int) -> None:
-    """Checks a launch against the limits of a device whose context is current, and asks for its shared memory.
-
-    Raises:
-        LaunchError: The launch is over a limit of the device.
-    """
-    check_limits(name, shape, driver.limits(handle, ordinal), driver.static_shared_bytes(handle))
-    driver.allow_shared_bytes(handle, shape.shared_bytes)
-    if compiled.cooperative:
-        most = driver.most_cooperative_blocks(handle, ordinal, math.prod(shape.block), shape.shared_bytes)
-        check_cooperative(name, shape.grid, most)
-
-
 def waits_for_launch(compiled: Any, ordinal: int) -> bool:
     """Whether a kernel waits by itself for the end of the launch before it, on GPUs that let it begin earlier.
 
@@ -283,7 +280,7 @@ def load_kernel(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]
     def load(ordinal: int) -> int:
         with cuda.gpus[ordinal]:
             handle = load_function(compiled, ordinal)
-            check_launch(name, compiled, handle, shape, ordinal)
+            check_launch(name, handle, shape, compiled.cooperative, ordinal)
         return handle
 
     return load_everywhere(load)

@@ -9,7 +9,7 @@ import msgspec
 
 from bridge.errors import KernelTypeError
 from bridge.ffi.plans.callback import CallbackPlan
-from bridge.ffi.plans.device import DevicePlan
+from bridge.ffi.plans.device import DevicePlan, Launch
 from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
@@ -22,6 +22,7 @@ from bridge.languages.numba_cuda.cuda_compilation import (
     compile_kernel,
     load_kernel,
 )
+from bridge.languages.numba_cuda.mlir import compile_for_gpus, is_mlir, require_mlir
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 
@@ -45,8 +46,9 @@ def numba_cuda_kernel(
     The kernel is compiled and loaded when JAX traces the call. XLA may record its launches into CUDA graphs.
 
     Args:
-        kernel: A function decorated with ``numba.cuda.jit``, called as ``kernel(input, ..., output, ...)`` with
-            C-contiguous device arrays. It writes every element of its outputs. Inputs are read-only.
+        kernel: A function decorated with ``numba.cuda.jit``, or with ``numba_cuda_mlir.cuda.jit`` of Numba-CUDA's
+            successor. It is called as ``kernel(input, ..., output, ...)`` with C-contiguous device arrays. It writes
+            every element of its outputs. Inputs are read-only.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         grid: Blocks to launch, an int or up to three (x, y, z). Goes with ``block``.
@@ -64,18 +66,18 @@ def numba_cuda_kernel(
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
 
     Raises:
-        ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.
+        ImportError: The kernel's compiler is not installed, or there is no NVIDIA GPU.
         ValueError: The launch arguments are incomplete or make no sense; or, when called: they exceed a limit of the
             device, or launch nothing while an output is not empty; or the kernel synchronises its whole grid, and the
             blocks cannot all run at once.
-        KernelTypeError: ``kernel`` was not made by ``numba.cuda.jit``; also an ``AssertionError``.
+        KernelTypeError: ``kernel`` was made by neither of them; also an ``AssertionError``.
         SignatureError: As for :func:`bridge.numba_kernel`.
         KernelCompileError: When called: Numba cannot compile the kernel for these types.
 
     A kernel that is compiled with ``debug=True`` may raise exceptions. To read them, each launch goes through Python,
     takes the GIL and waits until the kernel is done, and XLA does not record it. The exception reaches the caller as a
     JAX runtime error that names its type, message, line and thread. Without ``debug=True``, Numba-CUDA ends the thread
-    that raises, and nobody learns of it.
+    that raises, and nobody learns of it. numba-cuda-mlir does not even end it, and ``debug=True`` is refused there.
 
     Blocks of a kernel that synchronises its whole grid (``cuda.cg.this_grid().sync()``) are launched cooperatively.
 
@@ -92,7 +94,10 @@ def numba_cuda_kernel(
 
         add_fn = numba_cuda_kernel(add, jax.ShapeDtypeStruct((1024,), jnp.float32), launch_dims=1024)
     """
-    require_cuda()
+    if is_mlir(kernel):
+        require_mlir(kernel)
+    else:
+        require_cuda()
     definition = define(kernel)
     shape = launch_shape(definition.name, grid, block, launch_dims, threads_per_block, shared_mem)
     options = CudaOptions(shape, check_alignment(definition.name, alignment), definition.is_debug)
@@ -103,15 +108,16 @@ def define(kernel: Any) -> CudaDefinition:
     """The definition of a kernel.
 
     Raises:
-        KernelTypeError: It was not made by ``numba.cuda.jit``.
+        KernelTypeError: It was made neither by ``numba.cuda.jit`` nor by ``numba_cuda_mlir.cuda.jit``.
     """
-    from numba.cuda.dispatcher import CUDADispatcher
+    if not is_mlir(kernel):
+        from numba.cuda.dispatcher import CUDADispatcher
 
-    if not isinstance(kernel, CUDADispatcher):
-        raise KernelTypeError(
-            f"numba_cuda_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
-            "numba.cuda.jit."
-        )
+        if not isinstance(kernel, CUDADispatcher):
+            raise KernelTypeError(
+                f"numba_cuda_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
+                "numba.cuda.jit or numba_cuda_mlir.cuda.jit."
+            )
     return DEFINITIONS.define(LANGUAGE, id(kernel), lambda: CudaDefinition.of(kernel))
 
 
@@ -140,9 +146,18 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
     def compile(
         self, definition: CudaDefinition, options: CudaOptions, signature: Signature, platform: str
     ) -> Compiled:
+        if is_mlir(definition.dispatcher):
+            identity, launch = compile_for_gpus(definition, signature.arrays)
+            return Compiled(identity, lambda: _plan(definition, options, signature, launch))
         compiled = compile_kernel(definition, signature.arrays)
-        load = _load_raising if options.raises else _load
-        return Compiled(code_of(compiled), lambda: load(definition.name, options, signature, compiled))
+        if options.raises:
+            return Compiled(code_of(compiled), lambda: _load_raising(definition.name, options, signature, compiled))
+
+        def launch_loaded(shape: LaunchShape) -> Launch:
+            handles = load_kernel(definition.name, compiled, shape)
+            return array_launch(definition.name, handles, shape, signature.arrays, compiled.cooperative)
+
+        return Compiled(code_of(compiled), lambda: _plan(definition, options, signature, launch_loaded, compiled))
 
 
 LANGUAGE = _NumbaCuda(
@@ -156,14 +171,17 @@ LANGUAGE = _NumbaCuda(
 )
 
 
-def _load(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> DevicePlan:
-    """The plan that launches a kernel natively."""
-    shape, launches = options.shape, []
-    if not shape.is_empty:
-        handles = load_kernel(name, compiled, shape)
-        launches.append(array_launch(name, handles, shape, signature.arrays, cooperative=compiled.cooperative))
+def _plan(
+    definition: CudaDefinition,
+    options: CudaOptions,
+    signature: Signature,
+    launch: Callable[[LaunchShape], Launch],
+    alive: Any = None,
+) -> DevicePlan:
+    """The plan that launches a kernel natively. ``launch`` loads the kernel."""
+    launches = [] if options.shape.is_empty else [launch(options.shape)]
     aligned = alignments(options.alignment, signature)
-    return DevicePlan(name, signature.input_sizes, signature.output_sizes, launches, aligned, compiled)
+    return DevicePlan(definition.name, signature.input_sizes, signature.output_sizes, launches, aligned, alive)
 
 
 def _load_raising(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> CallbackPlan:

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 
 from suites import (
+    CutileKernel,
     ErrorCase,
     Failure,
     Gradient,
@@ -24,7 +25,7 @@ from suites.backends.vendor_calls import (
     mosaic_elementwise,
     triton_call,
 )
-from suites.ops.add import numba_cpu, numba_cuda, triton, warp
+from suites.ops.add import cutile, numba_cpu, numba_cuda, triton, warp
 
 
 def _edges(dtype):
@@ -45,10 +46,12 @@ OPERATOR = Operator(
         "numba": numba_cpu.add,
         "numba_parallel": numba_cpu.add_parallel,
         "numba_cuda": numba_cuda.add_cuda,
+        "numba_cuda_mlir": numba_cuda.add_wide,
         "warp": WarpKernel(warp.add_warp, warp.launch),
         "cuda_raw": cuda_raw.elementwise("out[i] = x[i] + y[i];", ("x", "y")),
         "pallas": pallas.elementwise(lambda x, y: [x + y]),
         "triton": TritonKernel(triton.add_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.add_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.add_triton, triton.launch)),
         "cutlass": CUTLASS_ADD,
         "cutile": CUTILE_ADD,

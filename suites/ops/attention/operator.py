@@ -60,6 +60,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.attention,
         "numba_parallel": numba_cpu.attention_parallel,
         "numba_cuda": CudaKernel(numba_cuda.attention_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.attention_cuda, numba_cuda.launch),
         "warp": WarpCallable(warp.attention_of_rows, calls=1),
         "triton": TritonKernel(triton.attention_triton, triton.launch),
         "jax_triton": triton_call(TritonKernel(triton.attention_triton, triton.launch)),

@@ -47,6 +47,7 @@ OPERATOR = Operator(
             numba_cuda.WITH_TABLE.launch_or(csr_rows_of),
             select=numba_cuda.WITH_TABLE.kernel_or(numba_cuda.csr_binary_matvec_cuda),
         ),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.csr_binary_matvec_cuda, csr_rows_of),
         "warp": WarpKernel(warp.csr_binary_matvec_warp, warp.launch, initial=zeros, atomic=True),
     },
     peers=peers.CSR_BINARY_MATVEC,

@@ -48,6 +48,7 @@ OPERATOR = Operator(
             numba_cuda.WITH_TABLE.launch_or(csr_rows_of),
             select=numba_cuda.WITH_TABLE.kernel_or(numba_cuda.csr_matvec_cuda),
         ),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.csr_matvec_cuda, csr_rows_of),
         "warp": WarpKernel(warp.csr_matvec_warp, warp.launch, initial=zeros, atomic=True),
         "triton": TritonKernel(triton.csr_matvec_triton, triton.launch),
         "jax_triton": triton_call(TritonKernel(triton.csr_matvec_triton, triton.launch)),

@@ -48,6 +48,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.csr_rmatvec,
         "numba_parallel": numba_cpu.csr_rmatvec_parallel,
         "numba_cuda": CudaKernel(numba_cuda.csr_rmatvec_cuda, numba_cuda.launch, atomic=True),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.csr_rmatvec_cuda, numba_cuda.launch, atomic=True),
         "warp": WarpKernel(warp.csr_rmatvec_warp, warp.launch, atomic=True),
     },
     peers=peers.CSR_RMATVEC,

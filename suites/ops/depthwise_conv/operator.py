@@ -51,6 +51,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.depthwise_conv,
         "numba_parallel": numba_cpu.depthwise_conv_parallel,
         "numba_cuda": CudaKernel(numba_cuda.depthwise_conv_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.depthwise_conv_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.depthwise_conv_warp, warp.launch),
     },
     dtypes=("float32", "float64"),

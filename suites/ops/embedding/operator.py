@@ -46,6 +46,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.embedding,
         "numba_parallel": numba_cpu.embedding_parallel,
         "numba_cuda": CudaKernel(numba_cuda.embedding_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.embedding_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.embedding_warp, warp.launch),
     },
     dtypes=("float32", "float64"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from suites import (
     CudaKernel,
+    CutileKernel,
     ErrorCase,
     Failure,
     Operator,
@@ -20,7 +21,7 @@ from suites import (
 )
 from suites.backends import peers
 from suites.backends.vendor_calls import triton_call
-from suites.ops.matmul import numba_cpu, numba_cuda, triton, warp
+from suites.ops.matmul import cutile, numba_cpu, numba_cuda, triton, warp
 
 
 def _call(dtype, rows, depth, columns, random):
@@ -58,8 +59,10 @@ OPERATOR = Operator(
         "numba": numba_cpu.matmul,
         "numba_parallel": numba_cpu.matmul_parallel,
         "numba_cuda": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.matmul_warp, warp.launch),
         "triton": TritonKernel(triton.matmul_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.matmul_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.matmul_triton, triton.launch)),
     },
     peers=peers.MATMUL,

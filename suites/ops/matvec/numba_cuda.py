@@ -18,6 +18,7 @@ from suites.backends.numba_cuda import (
     neighbours,
     neighbours_once,
     roomy_kernel,
+    rows_of,
     sum_of_lanes,
     tree_of,
 )
@@ -223,6 +224,30 @@ def matvec_kept(lanes, each, is_full):
             out[row] = total
 
     return matvec_rows
+
+
+@kernel
+def matvec_by_elements(A, x, out):
+    """The threads with one ``threadIdx.y`` share a row, and load an element at a time."""
+    shared = cuda.shared.array(WARPS, out.dtype)
+    rows, columns = np.uint64(A.shape[0]), np.uint64(A.shape[1])
+    lane, lanes, height = np.uint64(cuda.threadIdx.x), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)
+    first = np.uint64(cuda.blockIdx.x) * height
+    while first < rows:  # the same for all threads of a block: they synchronise for the sum
+        row = first + np.uint64(cuda.threadIdx.y)
+        share = out.dtype.type(0)
+        j = lane if row < rows else columns
+        while j < columns:
+            share += A[row, j] * x[j]
+            j += lanes
+        total = sum_of_lanes(shared, share, cuda.blockDim.x)
+        if lane == np.uint64(0) and row < rows:
+            out[row] = total
+        first += np.uint64(cuda.gridDim.x) * height
+
+
+def launch_by_elements(inputs, outs):
+    return rows_of(*inputs[0].shape)
 
 
 def _lanes(rows, columns):

@@ -53,6 +53,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.matvec,
         "numba_parallel": numba_cpu.matvec_parallel,
         "numba_cuda": CudaKernel(numba_cuda.matvec_cuda, numba_cuda.launch, select=numba_cuda.select),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.matvec_by_elements, numba_cuda.launch_by_elements),
         "warp": WarpKernel(warp.matvec_warp, warp.launch),
         "warp_tile": WarpCallable(warp.matvec_in_tiles, calls=1),
         "triton": TritonKernel(triton.matvec_triton, triton.launch),

@@ -55,6 +55,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.nbody,
         "numba_parallel": numba_cpu.nbody_parallel,
         "numba_cuda": CudaKernel(numba_cuda.nbody_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.nbody_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.nbody_warp, warp.launch),
     },
     dtypes=("float32", "float64"),

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaKernel, Domain, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
-from suites.ops.rms_norm import numba_cpu, numba_cuda, triton, warp
+from suites.backends.cutile import CutileKernel
+from suites.ops.rms_norm import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
 
@@ -42,8 +43,10 @@ OPERATOR = Operator(
         "numba": numba_cpu.rms_norm,
         "numba_parallel": numba_cpu.rms_norm_parallel,
         "numba_cuda": CudaKernel(numba_cuda.rms_norm_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.rms_norm_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.rms_norm_warp, warp.launch),
         "triton": TritonKernel(triton.rms_norm_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.rms_norm_cutile, cutile.launch),
     },
     dtypes=("float32", "float64"),
     sample=_sample,

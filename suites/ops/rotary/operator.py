@@ -46,6 +46,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.rotary,
         "numba_parallel": numba_cpu.rotary_parallel,
         "numba_cuda": numba_cuda.rotary_cuda,
+        "numba_cuda_mlir": numba_cuda.rotary_cuda,
         "warp": WarpKernel(warp.rotary_warp, warp.launch),
     },
     dtypes=("float32", "float64"),

@@ -25,6 +25,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.scatter_add,
         "numba_parallel": numba_cpu.scatter_add_parallel,
         "numba_cuda": CudaKernel(numba_cuda.scatter_add_cuda, numba_cuda.launch, atomic=True),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.scatter_add_cuda, numba_cuda.launch, atomic=True),
         "warp": WarpKernel(
             warp.scatter_add_warp,
             lambda inputs, outs: {"launch_dims": inputs[0].shape, "in_out_argnames": ["acc"]},

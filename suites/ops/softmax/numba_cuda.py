@@ -95,8 +95,7 @@ def scaled(v, scale):
     return v[0] * scale, v[1] * scale, v[2] * scale, v[3] * scale
 
 
-@device
-def softmax_in_passes(x, out):
+def softmax_cuda(x, out):
     """The threads of one ``threadIdx.y`` read a row three times, but only once from memory if the cache holds it."""
     shared = cuda.shared.array(WARPS, out.dtype)
     one, nothing = out.dtype.type(1), out.dtype.type(0)
@@ -143,6 +142,9 @@ def softmax_in_passes(x, out):
         first += np.uint64(cuda.gridDim.x) * height
 
 
+softmax_in_passes, softmax_cuda = device(softmax_cuda), kernel(softmax_cuda)
+
+
 @functools.cache
 def softmax_kept(lanes, each, is_full):
     """Makes the kernel that reads each row once, and keeps it in registers.
@@ -179,12 +181,6 @@ def softmax_kept(lanes, each, is_full):
             softmax_in_passes(x, out)
 
     return softmax_rows
-
-
-@kernel
-def softmax_cuda(x, out):
-    """Takes rows of any length."""
-    softmax_in_passes(x, out)
 
 
 def _lanes(rows, columns):

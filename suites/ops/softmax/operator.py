@@ -11,8 +11,9 @@ import numpy as np
 
 from suites import CudaKernel, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values, vectors
 from suites.backends import peers
+from suites.backends.cutile import CutileKernel
 from suites.backends.vendor_calls import triton_call
-from suites.ops.softmax import numba_cpu, numba_cuda, triton, warp
+from suites.ops.softmax import cutile, numba_cpu, numba_cuda, triton, warp
 
 
 def _shape(size):
@@ -54,8 +55,10 @@ OPERATOR = Operator(
         "numba": numba_cpu.softmax,
         "numba_parallel": numba_cpu.softmax_parallel,
         "numba_cuda": CudaKernel(numba_cuda.softmax_cuda, numba_cuda.launch, select=numba_cuda.select),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.softmax_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.softmax_warp, warp.launch),
         "triton": TritonKernel(triton.softmax_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.softmax_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.softmax_triton, triton.launch)),
     },
     peers=peers.SOFTMAX,

@@ -76,6 +76,7 @@ OPERATOR = Operator(
         "numba": numba_cpu.stencil,
         "numba_parallel": numba_cpu.stencil_parallel,
         "numba_cuda": CudaKernel(numba_cuda.stencil_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.stencil_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.stencil_warp),
         "warp_tile": WarpCallable(warp.stencil_in_tiles, calls=1),
         "triton": TritonKernel(triton.stencil_triton, triton.launch),

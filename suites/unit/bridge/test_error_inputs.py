@@ -28,6 +28,7 @@ from bridge import (
     SignatureError,
     XLACustomKernel,
     cuda_raw_kernel,
+    cutile_kernel,
     debug_mode,
     jax_kernel,
     jaxinfo_to_warpinfo,
@@ -42,7 +43,7 @@ from bridge import (
     warp_callable,
 )
 from suites.unit.bridge import kernels, warp_kernels
-from suites.unit.bridge.triton_copy import block_copy
+from suites.unit.bridge.copies_in_blocks import block_copy, tile_copy
 
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(1.0, 5.0)
@@ -437,7 +438,7 @@ OPERATOR = {
     ],
     **{f"def_{name}_kernel": [signature(GENERATOR.format(name, platform), on, f"def_{name}_kernel", 3)]
         for name, platform in {"numba": "cpu", "numba_cuda": "cuda", "warp": "cpu", "pallas": "cpu",
-            "triton": "cuda", "cuda_raw": "cuda", "jnp": "cpu"}.items()},
+            "triton": "cuda", "cutile": "cuda", "cuda_raw": "cuda", "jnp": "cpu"}.items()},
     "available_backends": [bad(BackendError, "platform is 'rocm', expected", on, "available_backends", "rocm")],
     "set_default": [
         bad(BackendError, r"'warp' cannot be the default.* not registered for it \(registered: cpu: a\)",
@@ -535,6 +536,24 @@ TRITON = [
 ]  # fmt: skip
 
 
+def wrap_cutile(outs=OUT, **options):
+    return cutile_kernel(tile_copy, outs, **{"grid": 4, "shift": 0, "SIZE": 16} | options)
+
+
+CUTILE = [
+    bad(KernelTypeError, "got 3 of type int, expected a function .* cuda.tile.kernel", cutile_kernel, 3, OUT, grid=1),
+    signature(r"tile_copy\(x, out, shift, SIZE\) got no value for 'SIZE'", cutile_kernel, tile_copy, OUT, grid=1),
+    signature("tile_copy.* has no parameter 'size'", wrap_cutile, size=3),
+    signature("tile_copy: shift is 'four' of type str, expected a number or a NumPy scalar", wrap_cutile, shift="four"),
+    signature("tile_copy: SIZE is 'four' of type str, .*: cuTile has no other constants", wrap_cutile, SIZE="four"),
+    bad(LaunchError, r"grid is \(\), expected one to three integers", wrap_cutile, grid=()),
+    *outs("tile_copy", wrap_cutile),
+    *outs_functions("tile_copy", wrap_cutile),
+    *wrapping(wrap_cutile),
+    *called("tile_copy", wrap_cutile),
+]  # fmt: skip
+
+
 def unannotated(x, out):
     pass
 
@@ -591,6 +610,7 @@ ERRORS = {
     "numba_cuda_callable": NUMBA_CUDA_CALLABLE,
     "cuda_raw_kernel": CUDA_RAW,
     "triton_kernel": TRITON,
+    "cutile_kernel": CUTILE,
     "tvm_ffi_kernel": TVM_FFI,
     "jax_kernel": WARP,
     "warp_callable": WARP_CALLABLE,
@@ -606,7 +626,7 @@ TAKE_NOTHING = {"export_checks", "release", "XLACustomKernel.forget"}
 
 REQUIRED = {
     "numba_cuda_kernel": "numba.cuda", "numba_cuda_callable": "numba.cuda", "cuda_raw_kernel": "cuda.core",
-    "triton_kernel": "triton", "tvm_ffi_kernel": "tvm_ffi",
+    "triton_kernel": "triton", "cutile_kernel": "cuda.tile", "tvm_ffi_kernel": "tvm_ffi",
 }  # fmt: skip
 """Packages without which a function can only say that they are missing."""
 

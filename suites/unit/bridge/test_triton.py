@@ -9,6 +9,7 @@ import pytest
 
 import bridge
 from bridge import KernelCompileError, LaunchError, PlatformError
+from bridge.languages import cubins
 from bridge.languages import triton as module
 from bridge.languages.triton import blocks_of, launch_of
 from suites.unit.bridge.entries import call_in
@@ -148,7 +149,7 @@ def test_descriptors_that_a_kernel_makes_have_scratch_memory(monkeypatch):
     launch = launch_of(call.definition, (7,), call.options, code)
     assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1), (2, 2)]
     assert code_in(DOUBLED, SQUARE, capability=80)[1].scratch_bytes == 0
-    monkeypatch.setattr(module, "load_everywhere", lambda load: (load(0),))
+    monkeypatch.setattr(cubins, "load_everywhere", lambda load: (load(0),))
     monkeypatch.setattr(module.driver, "compute_capability", lambda ordinal: 90)
     monkeypatch.setattr(module, "_load", lambda *arguments: 7)
     plan = call.compiled("cuda").load()
@@ -219,7 +220,7 @@ def test_what_triton_refuses_names_the_kernel():
 def test_gpus_whose_launches_differ_are_refused_together(monkeypatch):
     call, code = code_in(scaled(), OUT)
     made = {80: code, 90: code._replace(shared_bytes=512)}
-    monkeypatch.setattr(module, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
+    monkeypatch.setattr(cubins, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
     monkeypatch.setattr(module.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
     monkeypatch.setattr(module, "_load", lambda *arguments: 7)
     monkeypatch.setattr(type(call.definition), "compile", lambda self, signature, capability: made[capability])

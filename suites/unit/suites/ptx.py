@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from suites.backends.numba_cuda import CudaKernel
+from suites.numerics.precision import precision
+from suites.unit.bridge.entries import call_in
 
 SIZE = 1 << 20
 """Enough for reductions to take two passes."""
@@ -48,6 +50,18 @@ def launches_of(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.Monk
         kernel.function(*inputs, *[SimpleNamespace(shape=out.shape, dtype=out.dtype) for out in outs], None)
     assert launches, f"{operator.name} launches no kernel"
     return launches
+
+
+def code_of_mlir(operator: Any, backend: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Compiles the kernel of an operator by numba-cuda-mlir: returns what its call is published as."""
+    from bridge.languages.numba_cuda import cuda_jit, mlir
+
+    monkeypatch.setattr(cuda_jit, "require_mlir", lambda kernel: None)
+    monkeypatch.setattr(mlir, "local_ordinals", lambda: [0])
+    monkeypatch.setattr(mlir.driver, "compute_capability", lambda ordinal: 90)
+    inputs = operator.sample(dtype, SIZE, 0)
+    with precision(dtype):
+        return call_in(operator.build(backend, inputs), *inputs).describe("cuda")
 
 
 @functools.cache

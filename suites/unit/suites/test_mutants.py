@@ -9,8 +9,8 @@ from reports import Status
 from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
 from suites.backends.cuda_raw import NO_CUDA_CORE, RawKernel
+from suites.backends.kernel import LaunchedKernel
 from suites.backends.numba_cuda import CudaCallable, CudaKernel
-from suites.backends.triton import MISSING as NO_TRITON
 from suites.cells import catalogue
 from suites.checks.drawn import session_choices
 from suites.checks.judging.evidence import CheckFailed, Evidence
@@ -19,9 +19,9 @@ from suites.checks.register import checks
 from suites.mutants import mutants, right_kernels
 from suites.unit.bridge.entries import call_in
 from suites.unit.suites.named_checks import check_named
-from suites.unit.suites.ptx import launches_of, ptx_of
+from suites.unit.suites.ptx import code_of_mlir, launches_of, ptx_of
 
-CUDA = (CudaKernel, CudaCallable, RawKernel)
+CUDA = (CudaKernel, CudaCallable, LaunchedKernel, RawKernel)
 
 
 def kernel_of(mutant):
@@ -94,13 +94,19 @@ def test_a_broken_kernel_for_a_gpu_compiles(mutant, monkeypatch):
         content, *_ = define(declared.source, declared.name(mutant.operator.dtypes[0]), ()).compile("sm_90")
         assert content.startswith(b"\x7fELF")
         return
-    if mutant.backend is Backend.TRITON:
-        if NO_TRITON is not None:
-            pytest.skip(NO_TRITON)
+    if isinstance(declared, LaunchedKernel):
+        if why := mutant.backend.missing():
+            pytest.skip(why)
         call = call_in(
             mutant.operator.build(mutant.backend, inputs := mutant.operator.sample("float32", 99, 0)), *inputs
         )
-        assert call.definition.compile(call.signature, 90).content.startswith(b"\x7fELF")
+        code = call.definition.compile(call.signature, 90)
+        assert getattr(code, "content", code).startswith(b"\x7fELF")
+        return
+    if mutant.backend is Backend.NUMBA_CUDA_MLIR:
+        if (missing := mutant.backend.missing()) is not None:
+            pytest.skip(missing)
+        assert code_of_mlir(mutant.operator, mutant.backend, "float32", monkeypatch)
         return
     if cuda_kernels.MISSING is not None:
         pytest.skip(str(cuda_kernels.MISSING))

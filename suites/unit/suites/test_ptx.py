@@ -15,12 +15,11 @@ from bridge.languages.warp.generated import has_adjoint
 from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.backend import Backend
 from suites.backends.cuda_raw import NO_CUDA_CORE, TYPES
-from suites.backends.triton import MISSING as NO_TRITON
 from suites.backends.warp import WarpKernel
 from suites.numerics.precision import precision
 from suites.ops import operators
 from suites.unit.bridge.entries import calls_in
-from suites.unit.suites.ptx import SIZE, launches_of, ptx_of
+from suites.unit.suites.ptx import SIZE, code_of_mlir, launches_of, ptx_of
 
 NUMBA_CUDA = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
@@ -80,15 +79,25 @@ def test_cuda_cpp_compiles(operator: Any, backend: Backend, dtype: str) -> None:
         assert content.startswith(b"\x7fELF")
 
 
-@pytest.mark.skipif(NO_TRITON is not None, reason=str(NO_TRITON))
-@pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((Backend.TRITON,)))
-def test_triton_compiles(operator: Any, backend: Backend, dtype: str) -> None:
+@pytest.mark.skipif(Backend.NUMBA_CUDA_MLIR.missing() is not None, reason=str(Backend.NUMBA_CUDA_MLIR.missing()))
+@pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((Backend.NUMBA_CUDA_MLIR,)))
+def test_the_successor_of_numba_cuda_compiles(
+    operator: Any, backend: Backend, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert code_of_mlir(operator, backend, dtype, monkeypatch)
+
+
+@pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((Backend.TRITON, Backend.CUTILE_KERNEL)))
+def test_a_compiler_of_cubins_compiles_it(operator: Any, backend: Backend, dtype: str) -> None:
+    if why := backend.missing():
+        pytest.skip(why)
     inputs = operator.sample(dtype, SIZE, 0)
     with precision(dtype):
         calls = calls_in(operator.build(backend, inputs), *inputs)
     assert len(calls) == operator.calls(backend)
     for call, (major, minor) in itertools.product(calls, CAPABILITIES):
-        assert call.definition.compile(call.signature, 10 * major + minor).content.startswith(b"\x7fELF")
+        code = call.definition.compile(call.signature, 10 * major + minor)
+        assert getattr(code, "content", code).startswith(b"\x7fELF")
 
 
 def _require_good_code(code: str, dtype: str) -> None:

@@ -1,0 +1,158 @@
+"""Serves the languages whose compilers make a cubin of a kernel for each chip: Triton and cuTile."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from bridge.errors import BridgeError, KernelCompileError, SignatureError
+from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.devices import load_everywhere
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.languages.language import Definition, NativeLanguage
+from bridge.languages.launch_shape import LaunchShape, check_covers
+from bridge.signature.array_types import ArrayType, Signature
+
+ALIGNMENT = 16
+"""Bytes of which the address of an array is a multiple if its size is: compilers then move as many at once."""
+
+
+class GridOptions(msgspec.Struct, frozen=True):
+    """How a kernel is launched.
+
+    Attributes:
+        grid: Programs (Triton) or blocks (cuTile) in x, y, z.
+    """
+
+    grid: tuple[int, int, int]
+
+
+class Number(NamedTuple):
+    """A number that a kernel takes.
+
+    Attributes:
+        name: The parameter.
+        dtype: Name of its dtype.
+        word: Its memory, as an integer.
+        is_divisible: Whether it is an integer that 16 divides.
+    """
+
+    name: str
+    dtype: str
+    word: int
+    is_divisible: bool
+
+
+DefinitionT = TypeVar("DefinitionT", bound=Definition)
+CodeT = TypeVar("CodeT")
+
+
+class CubinLanguage(NativeLanguage[DefinitionT, GridOptions]):
+    """A language whose kernels are compiled for each chip, and launched with a word for each parameter."""
+
+    def check(self, definition: DefinitionT, options: GridOptions, signature: Signature) -> None:
+        """Refuses a launch of nothing, too."""
+        super().check(definition, options, signature)
+        check_covers(definition.name, LaunchShape(options.grid, (1, 1, 1)), signature.outputs)
+
+    @contextlib.contextmanager
+    def refusing(self, definition: DefinitionT) -> Iterator[None]:
+        """Names the kernel in errors of the compiler."""
+        try:
+            yield
+        except BridgeError:
+            raise
+        except Exception as error:
+            what = f"{self.compiler} cannot compile {definition.name}:\n{str(error) or repr(error)}"
+            raise KernelCompileError(what) from error
+
+    def load_for_each_chip(
+        self, definition: DefinitionT, compile_for: Callable[[int], CodeT], load: Callable[[CodeT, int], int]
+    ) -> tuple[tuple[int, ...], dict[int, CodeT]]:
+        """Compiles a kernel once for each compute capability among JAX's GPUs, and loads it on each of these.
+
+        Args:
+            definition: The kernel, for errors.
+            compile_for: The machine code for a compute capability, such as 90.
+            load: The kernel's handle on a device, from its machine code and the device's ordinal.
+
+        Returns:
+            The table of the handles by ordinal, and the machine code by compute capability.
+        """
+        compiled: dict[int, CodeT] = {}
+
+        def load_on(ordinal: int) -> int:
+            capability = driver.compute_capability(ordinal)
+            if capability not in compiled:
+                with self.refusing(definition):
+                    compiled[capability] = compile_for(capability)
+            return load(compiled[capability], ordinal)
+
+        return load_everywhere(load_on), compiled
+
+
+def alignment_of(array: ArrayType) -> int:
+    """Bytes of which the address of an array, and of each element of its batch, is a multiple."""
+    size = math.prod(array.extents) * array.item_bytes
+    return ALIGNMENT if size and size % ALIGNMENT == 0 else 1
+
+
+def check_values(name: str, parameters: Sequence[str], needed: Sequence[str], given: Mapping[str, Any]) -> None:
+    """Compares the values that a user passes by name with the parameters of a kernel.
+
+    Raises:
+        SignatureError: There is no such parameter, or a needed value is missing.
+    """
+    unknown = [each for each in given if each not in parameters]
+    missing = [each for each in needed if each not in given]
+    if unknown or missing:
+        what = f"has no parameter {unknown[0]!r}" if unknown else f"got no value for {missing[0]!r}"
+        raise SignatureError(
+            f"{name}({', '.join(parameters)}) {what}. Pass a value by name for each parameter that is no array."
+        )
+
+
+def number(name: str, parameter: str, value: Any, dtypes: Sequence[str], constant: str) -> Number:
+    """The number that a kernel takes for a value: an int of 32 or 64 bits, a float32, or a NumPy scalar as it is.
+
+    Args:
+        name: The kernel, for errors.
+        parameter: The parameter.
+        value: What the user passes.
+        dtypes: Names of the dtypes that the compiler has.
+        constant: The annotation of a parameter that takes any value, for errors.
+
+    Raises:
+        SignatureError: It is no number, or one that the compiler does not have.
+    """
+    typed: Any = value
+    if isinstance(value, bool):
+        typed = np.bool_(value)
+    elif isinstance(value, int) and -(2**63) <= value < 2**63:
+        typed = np.int32(value) if -(2**31) <= value < 2**31 else np.int64(value)
+    elif isinstance(value, float):
+        typed = np.float32(value)
+    if not isinstance(typed, np.generic) or typed.dtype.name not in dtypes:
+        raise SignatureError(
+            f"{name}: {parameter} is {value!r} of type {type(value).__name__}, expected a number or a NumPy scalar. "
+            f"Pass what varies as an array, and annotate other values with {constant}."
+        )
+    word = int.from_bytes(typed.tobytes().ljust(WORD_BYTES, b"\0"), "little", signed=True)
+    return Number(parameter, typed.dtype.name, word, typed.dtype.kind in "iu" and int(typed) % ALIGNMENT == 0)
+
+
+def of_arrays(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., None]:
+    """A function with these parameters, which are arrays, and the docstring of ``function``."""
+
+    def arrays(*arrays: Any) -> None: ...
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    vars(arrays)["__signature__"] = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    arrays.__doc__ = function.__doc__
+    return arrays

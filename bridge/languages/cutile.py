@@ -1,0 +1,261 @@
+"""Makes cuTile kernels callable from JAX: :func:`cutile_kernel`."""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from bridge.errors import KernelTypeError, SignatureError, UnavailableError
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.languages.cubins import CubinLanguage, GridOptions, Number, alignment_of, check_values, number, of_arrays
+from bridge.languages.definitions import DEFINITIONS
+from bridge.languages.extras import INSTALL_CUTILE
+from bridge.languages.language import Compiled, Definition, Standing
+from bridge.languages.launch_shape import MOST, LaunchShape, launch_shape
+from bridge.languages.machine_code import load_cubin
+from bridge.languages.wrapper import says_its_call, wrap
+from bridge.signature.array_types import ArrayType, Signature
+
+
+@says_its_call
+def cutile_kernel(
+    kernel: Any,
+    outs: Any,
+    *,
+    grid: int | tuple[int, ...] | Callable[[dict[str, Any]], Any],
+    vmap_method: str | None = None,
+    input_output_aliases: Mapping[int, int] | None = None,
+    **values: Any,
+) -> Callable[..., Any]:
+    """Makes a cuTile kernel callable from JAX: compiled by NVIDIA's tile compiler, launched natively on XLA's stream.
+
+    It needs the package ``cuda-tile`` with its extra ``tileiras``, and a GPU of compute capability 8.0 or higher. The
+    kernel is compiled for each GPU of the process when JAX compiles the call. XLA may record its launches into CUDA
+    graphs. The compiler knows the extents of all arrays.
+
+    Args:
+        kernel: A function decorated with ``cuda.tile.kernel``. Its arrays are the inputs and then the outputs, in the
+            order of its parameters; they are C-contiguous. It writes every element of its outputs, and no input. Hints
+            such as ``num_ctas`` and ``occupancy`` go to the decorator, or to ``kernel.replace_hints(...)``.
+        outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
+            the inputs that returns these, as for :func:`bridge.numba_kernel`.
+        grid: Blocks to launch, an int or up to three (x, y, z); or a function of the dict of ``values`` that returns
+            them.
+        vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
+        input_output_aliases: Pairs of input and output index that share a buffer. The kernel gets both arrays.
+        **values: The parameters that are no arrays, by name: those annotated with ``ct.Constant``, and numbers, which
+            are static; also tuples of these. Where a parameter is no constant, an int is passed as int32 or int64, a
+            float as float32, a NumPy scalar as its dtype.
+
+    Returns:
+        A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
+
+    Raises:
+        ImportError: cuTile is not installed, or its compiler is older than CUDA 13.4.
+        KernelTypeError: ``kernel`` is no function decorated with ``cuda.tile.kernel``.
+        SignatureError: ``values`` has a name that the kernel does not have, or a value that cuTile does not take.
+        ValueError: The grid makes no sense, or exceeds a limit of the device.
+        KernelCompileError: When called: cuTile cannot compile the kernel for these arrays.
+
+    A kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`.
+
+    Example::
+
+        @ct.kernel
+        def add(x, y, out, SIZE: ct.Constant[int]):
+            i = ct.bid(0)
+            ct.store(out, i, ct.load(x, i, SIZE) + ct.load(y, i, SIZE))
+
+        call = cutile_kernel(
+            add, jax.ShapeDtypeStruct((1000,), jnp.float32), grid=lambda v: ct.cdiv(1000, v["SIZE"]), SIZE=256
+        )
+    """
+    if not isinstance(kernel, cuda_tile().kernel):
+        raise KernelTypeError(
+            f"cutile_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
+            "cuda.tile.kernel: decorate it."
+        )
+    annotated = kernel._annotated_function
+    parameters, name = annotated.pysig.parameters, annotated.pyfunc.__name__
+    annotations = dict(zip(parameters, annotated.parameter_annotations, strict=True))
+    given = {each: about.default for each, about in parameters.items() if about.default is not about.empty} | values
+    needed = [each for each in parameters if getattr(annotations[each], "constant", True)]
+    check_values(name, list(parameters), needed, given)
+    statics = {each: _static(name, each, given[each], annotations[each]) for each in parameters if each in given}
+    arrays = of_arrays(annotated.pyfunc, [each for each in parameters if each not in given])
+    content = id(kernel), repr(statics)
+    definition = DEFINITIONS.define(LANGUAGE, content, lambda: CutileDefinition(name, arrays, None, kernel, statics))
+    blocks = grid(dict(given)) if callable(grid) else grid
+    shape = launch_shape(name, blocks, ONE_THREAD)
+    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases)
+
+
+@dataclass(frozen=True, eq=False)
+class CutileDefinition(Definition):
+    """A cuTile kernel with the values of the parameters that are no arrays.
+
+    Attributes:
+        kernel: The ``cuda.tile.kernel``.
+        statics: By parameter: a constant, a :class:`~bridge.languages.cubins.Number`, or a tuple of these.
+    """
+
+    kernel: Any = field(repr=False)
+    statics: dict[str, Any]
+
+    def taken(self, signature: Signature) -> list[Any]:
+        """What the kernel takes, in order: types of arrays, and static values."""
+        arrays = iter(signature.arrays)
+        parameters = self.kernel._annotated_function.pysig.parameters
+        return [self.statics[each] if each in self.statics else next(arrays) for each in parameters]
+
+    def export(self, signature: Signature, output_format: str, gpu_code: str | None = None) -> bytes:
+        """The kernel for arrays of these types, in a format of ``cuda.tile.compilation.export_kernel``."""
+        compilation = cuda_tile().compilation
+        # Arrays of different groups are taken not to overlap. An input that the kernel may write to is an output.
+        groups = ("outputs",) if any(each.writable for each in signature.inputs) else ()
+        constraints = [_constraint(each, groups) for each in self.taken(signature)]
+        convention = compilation.CallingConvention.cutile_python_v2()
+        described = compilation.KernelSignature(constraints, convention, symbol=self.name)
+        made = io.BytesIO()
+        compilation.export_kernel(self.kernel, [described], made, output_format=output_format, gpu_code=gpu_code)
+        return made.getvalue()
+
+    def content(self, signature: Signature) -> str:
+        """What a launch follows from: the tile IR for every chip without files and lines, and the numbers."""
+        from cuda.tile._compile import _bytecode_to_mlir_text  # no public function prints the IR
+
+        text: str = _bytecode_to_mlir_text(self.export(signature, "tileir_bytecode"))
+        return "\n".join((cuda_tile().__version__, repr(self.kernel._compiler_options), repr(self.statics), text))
+
+    def compile(self, signature: Signature, capability: int) -> bytes:
+        """The cubin for a compute capability, such as 90."""
+        return self.export(signature, "cubin", f"sm_{capability}")
+
+
+TYPES = {"bool": "bool_"} | {each: each for each in (
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
+    "float64", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu",
+)}  # fmt: skip
+"""cuTile's names of dtypes."""
+
+
+class _Cutile(CubinLanguage[CutileDefinition]):
+    def compile(
+        self, definition: CutileDefinition, options: GridOptions, signature: Signature, platform: str
+    ) -> Compiled:
+        with self.refusing(definition):
+            return Compiled(definition.content(signature), lambda: self._load(definition, options, signature))
+
+    def _load(self, definition: CutileDefinition, options: GridOptions, signature: Signature) -> DevicePlan:
+        def load(content: bytes, ordinal: int) -> int:
+            shape = LaunchShape(options.grid, ONE_THREAD)
+            return load_cubin(definition.name, content, definition.name, shape, False, ordinal)
+
+        launches = []
+        if 0 not in options.grid:
+            compile_for = functools.partial(definition.compile, signature)
+            handles, _ = self.load_for_each_chip(definition, compile_for, load)
+            launches.append(launch_of(definition, handles, options, signature))
+        sizes = signature.input_sizes, signature.output_sizes
+        return DevicePlan(definition.name, *sizes, launches, tuple(map(alignment_of, signature.arrays)), definition)
+
+
+ONE_THREAD = (1, 1, 1)
+"""A block, as a launch says it: threads, clusters and shared memory are in the cubin."""
+
+
+def launch_of(
+    definition: CutileDefinition, handles: tuple[int, ...], options: GridOptions, signature: Signature
+) -> Launch:
+    """The launch of a kernel with these handles.
+
+    The parameters follow the calling convention ``cutile_python_v2``: of an array its address, extents and strides (in
+    elements), of another value itself.
+    """
+    words: list[int] = []
+    patches: list[Patch] = []
+    for each in definition.taken(signature):
+        if isinstance(each, ArrayType):
+            patches.append(Patch(word=len(words), buffer=len(patches)))
+            words += [0, *each.extents, *_strides(each)]
+        else:
+            leaves = jax.tree.leaves(each, is_leaf=lambda leaf: isinstance(leaf, Number))
+            words += [leaf.word for leaf in leaves if isinstance(leaf, Number)]
+    offsets = tuple(WORD_BYTES * index for index in range(len(words)))
+    return Launch(definition.name, handles, options.grid, ONE_THREAD, 0, tuple(words), offsets, tuple(patches))
+
+
+LANGUAGE = _Cutile(
+    "cutile",
+    {"cuda": Standing.REGULAR},
+    kernel_kind="cuTile kernel",
+    wrapper="cutile_kernel",
+    compiler="cuTile",
+    options_type=GridOptions,
+    dtypes=tuple(TYPES),
+)
+
+
+def _strides(array: ArrayType) -> list[int]:
+    """The strides of an array in elements."""
+    return [math.prod(array.extents[axis + 1 :]) for axis in range(array.rank)]
+
+
+def _constraint(taken: Any, groups: tuple[str, ...]) -> Any:
+    """What the compiler knows of a parameter: an array, which may overlap others of its groups, or a static value."""
+    tile = cuda_tile()
+    if isinstance(taken, Number):
+        return tile.compilation.ScalarConstraint(getattr(tile, TYPES[taken.dtype]))
+    if not isinstance(taken, ArrayType):
+        return tuple(_constraint(each, ()) for each in taken) if isinstance(taken, tuple) else taken
+    strides = _strides(taken)
+    index_dtype = tile.int64 if max((*taken.extents, *strides), default=0) > MOST else tile.int32
+    return tile.compilation.ArrayConstraint(
+        getattr(tile, TYPES[taken.dtype]), taken.rank, index_dtype=index_dtype, stride_lower_bound_incl=0,
+        alias_groups=groups if taken.writable else (), may_alias_internally=False, stride_constant=strides,
+        shape_constant=taken.extents, base_addr_divisible_by=alignment_of(taken),
+    )  # fmt: skip
+
+
+def _static(name: str, parameter: str, value: Any, annotation: Any) -> Any:
+    """A constant or a number, or a tuple of these, for the value that a user passes."""
+    if isinstance(value, tuple):  # of another length than annotated, it is refused by cuTile
+        items = [*getattr(annotation, "items", ()), *[getattr(annotation, "each", annotation)] * len(value)]
+        return tuple(_static(name, parameter, *each) for each in zip(value, items, strict=False))
+    if not getattr(annotation, "constant", False):
+        asked = getattr(annotation, "scalar", None)
+        typed = np.dtype(str(asked.dtype)).type(value) if asked is not None and isinstance(value, int) else value
+        return number(name, parameter, typed, tuple(TYPES), "ct.Constant")
+    constant = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(constant, bool | int | float):
+        raise SignatureError(
+            f"{name}: {parameter} is {value!r} of type {type(value).__name__}, expected a number or a tuple of "
+            "numbers: cuTile has no other constants. Define the kernel in a function, and use what the function gets."
+        )
+    return constant
+
+
+def cuda_tile() -> Any:
+    """The package ``cuda.tile``.
+
+    Raises:
+        UnavailableError: It does not import, or has no compiler, or one without a printer of its IR; an ImportError.
+    """
+    try:
+        import cuda.tile
+        import cuda.tile.compilation
+        from cuda.tile._compile import _find_tileirdisasm_bin
+
+        _find_tileirdisasm_bin()
+    except (ImportError, OSError, UserWarning) as error:  # it warns of versions that do not fit together
+        what = f"cutile_kernel needs cuTile, which does not work ({error}). {INSTALL_CUTILE}"
+        raise UnavailableError(what) from error
+    return cuda.tile

@@ -1,0 +1,164 @@
+"""Compiles kernels of numba-cuda-mlir, the successor of numba-cuda, for :func:`bridge.numba_cuda_kernel`.
+
+Only the functions import numba-cuda-mlir, because ``import bridge`` must work without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from bridge.errors import BridgeError, KernelTypeError
+from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.devices import load_everywhere, local_ordinals
+from bridge.ffi.plans.device import Launch
+from bridge.languages.extras import require_gpu
+from bridge.languages.launch_shape import LaunchShape
+from bridge.languages.machine_code import load_cubin
+from bridge.languages.numba_cuda.array_parameters import array_launch
+from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition, check_declared, defaults, refused
+from bridge.signature.array_types import ArrayType
+
+
+def is_mlir(kernel: Any) -> bool:
+    """Whether a kernel was made by ``numba_cuda_mlir.cuda.jit``."""
+    return type(kernel).__module__.startswith("numba_cuda_mlir.") and hasattr(kernel, "targetoptions")
+
+
+def require_mlir(kernel: Any) -> None:
+    """Refuses a kernel that numba-cuda-mlir cannot run here.
+
+    Raises:
+        CudaUnavailableError: There is no GPU.
+        KernelTypeError: The kernel is compiled with ``debug=True``.
+    """
+    from numba_cuda_mlir import cuda
+
+    require_gpu(cuda, "numba-cuda-mlir")
+    if kernel.targetoptions.get("debug"):
+        raise KernelTypeError(
+            f"{kernel.py_func.__name__} was made by numba_cuda_mlir.cuda.jit with debug=True, but the bridge reads "
+            "exceptions of numba.cuda.jit only. Leave debug out, or decorate the kernel with numba.cuda.jit."
+        )
+
+
+class MlirCode(NamedTuple):
+    """A kernel that is compiled for one architecture.
+
+    Attributes:
+        content: A cubin.
+        symbol: The kernel's name in it.
+        identity: What the code was made from, the same in every process; None if it is linked with other code.
+        is_cooperative: Whether the kernel synchronises its whole grid.
+    """
+
+    content: bytes
+    symbol: str
+    identity: str | None
+    is_cooperative: bool
+
+
+_CURES = {
+    "(IMPORT_NAME)": "\nImport modules outside of the kernel.",
+    "Array.reshape": "\nGive the array its shape before the call, or compute the index.",
+}
+"""What to do about constructs that numba-cuda compiles and its successor does not, by what its error says."""
+
+
+def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType], capability: int) -> MlirCode:
+    """The machine code of a kernel for these arrays and a compute capability, such as 90.
+
+    Raises:
+        KernelCompileError: The compiler refuses the kernel for these types.
+    """
+    from numba_cuda_mlir import types
+    from numba_cuda_mlir.numba_cuda.np.numpy_support import from_dtype
+
+    given = definition.dispatcher
+    array_types = [
+        types.Array(from_dtype(jnp.dtype(array.dtype)), array.rank, "C", readonly=not array.writable)
+        for array in arrays
+    ]
+    try:
+        if not given._can_compile:
+            check_declared(definition, array_types)
+        options = {**given.targetoptions, "chip": f"sm_{capability}"}
+        dispatcher = type(given)(given.py_func, targetoptions=options)
+        with _compiling_for(capability):
+            compiled = dispatcher.compile(types.void(*array_types, *defaults(definition, len(arrays), types)))
+    except (BridgeError, Warning):
+        raise
+    except Exception as error:
+        cure = next((cure for construct, cure in _CURES.items() if construct in str(error)), "")
+        raise refused(definition, array_types, error, cure) from error
+    about = compiled.metadata
+    text = str(about["mlir_module_str"]).replace(f'chip = "sm_{capability}"', "")
+    plain = {name: value for name, value in options.items() if isinstance(value, str | int | float | tuple)}
+    del plain["chip"]
+    is_alone = not options.get("link") and not about["linked_external_link_items"]
+    return MlirCode(
+        bytes(about["cubin"]),
+        about["func_name"],
+        f"{sorted(plain.items())}\n{text}" if is_alone else None,
+        bool(about.get("use_cooperative")),
+    )
+
+
+_LOCK = threading.Lock()
+
+
+@contextlib.contextmanager
+def _compiling_for(capability: int) -> Iterator[None]:
+    """Lets the compiler take the GPU of this process for one of this compute capability.
+
+    This is the one place that uses a private name. numba-cuda-mlir 0.6 links for the GPU that it finds, also where the
+    option ``chip`` names an older one, and fails where there is none. The question to its makers is: "How does one
+    compile a kernel for a given chip, as ``numba.cuda.compile`` does, on a machine with another GPU or without one?"
+    """
+    from numba_cuda_mlir import tools
+
+    with _LOCK:
+        before, tools._cached_cc = tools._cached_cc, divmod(capability, 10)
+        try:
+            yield
+        finally:
+            tools._cached_cc = before
+
+
+def compile_for_gpus(
+    definition: CudaDefinition, arrays: Sequence[ArrayType]
+) -> tuple[str | None, Callable[[LaunchShape], Launch]]:
+    """Compiles a kernel for the first GPU: returns its identity, and a function that loads it on all and launches it.
+
+    Raises:
+        KernelCompileError: The compiler refuses the kernel for these types.
+    """
+    first = driver.compute_capability(local_ordinals()[0])
+    codes = {first: compile_kernel(definition, arrays, first)}
+
+    def launch(shape: LaunchShape) -> Launch:
+        def load(ordinal: int) -> int:
+            capability = driver.compute_capability(ordinal)
+            if capability not in codes:
+                codes[capability] = compile_kernel(definition, arrays, capability)
+            code = codes[capability]
+            return load_cubin(definition.name, code.content, code.symbol, shape, code.is_cooperative, ordinal)
+
+        handles = load_everywhere(load)
+        return array_launch(definition.name, handles, shape, arrays, codes[first].is_cooperative, memref_words)
+
+    return codes[first].identity, launch
+
+
+def memref_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
+    """A C-contiguous array as an MLIR memref, and the indices of the words that take the address of its data.
+
+    These are the allocated and the aligned address, the offset, the extents, and the strides in items.
+    """
+    strides = [math.prod(extents[axis + 1 :]) for axis in range(len(extents))]
+    return [0, 0, 0, *extents, *strides], (0, 1)

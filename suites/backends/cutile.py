@@ -1,0 +1,55 @@
+"""Makes kernels in cuTile, for the backend ``cutile_kernel`` of :mod:`suites.backends.late_languages`.
+
+The backend ``cutile`` of :mod:`suites.backends.vendor_calls` is cuTile's own call from JAX.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from bridge import UnavailableError, cutile_kernel
+from bridge.languages.cutile import cuda_tile
+from suites.backends.kernel import Kernel, LaunchedKernel
+
+MISSING: str | None = None
+"""Why there is no cuTile; None if there is one."""
+
+ct: Any = None
+try:
+    ct = cuda_tile()
+except UnavailableError as error:
+    MISSING = str(error)
+
+
+def kernel(function: Callable[..., None]) -> Any:
+    """``cuda.tile.kernel``; without cuTile the function itself, so that operators load."""
+    return function if ct is None else ct.kernel(function)
+
+
+class CutileKernel(LaunchedKernel):
+    """A kernel in cuTile.
+
+    Attributes:
+        kernel: A function decorated with ``cuda.tile.kernel``.
+        launch: Takes the inputs and outputs of a call. Returns the keyword arguments of :func:`bridge.cutile_kernel`:
+            ``grid``, and a value for each parameter that is no array.
+    """
+
+    wrapper = staticmethod(cutile_kernel)
+
+    @property
+    def adds_atomically(self) -> bool:
+        """Whether the source has atomic operations."""
+        return ct is not None and "ct.atomic" in inspect.getsource(self.kernel._pyfunc)
+
+
+def accept(given: Any) -> Kernel | None:
+    """Returns a kernel that says how it is launched."""
+    return given if isinstance(given, CutileKernel) and callable(given.launch) else None
+
+
+def missing() -> str | None:
+    """Why there is no cuTile; None if there is one."""
+    return MISSING

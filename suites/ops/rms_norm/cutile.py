@@ -1,0 +1,17 @@
+"""The kernel of rms_norm in cuTile: a block for each row."""
+
+from suites.backends.cutile import ct, kernel
+from suites.ops.rms_norm.numba_cpu import EPSILON
+
+
+@kernel
+def rms_norm_cutile(x, weight, out, BLOCK: "ct.Constant[int]"):
+    i = ct.bid(0)
+    row = ct.load(x, (i, 0), (1, BLOCK), padding_mode=ct.PaddingMode.ZERO)
+    mean = ct.sum(row * row, axis=1, keepdims=True) / ct.astype(x.shape[1], x.dtype)
+    ct.store(out, (i, 0), row * (1 / ct.sqrt(mean + EPSILON)) * ct.load(weight, 0, BLOCK))
+
+
+def launch(inputs, outs):
+    rows, columns = outs[0].shape
+    return {"grid": rows if columns else 0, "BLOCK": 1 << max(columns - 1, 0).bit_length()}

@@ -1,0 +1,125 @@
+"""cutile_kernel: what shows without a GPU, and on a GPU the rest."""
+
+import importlib.util
+import inspect
+import struct
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bridge
+from bridge import KernelCompileError, LaunchError, PlatformError, UnavailableError
+from bridge.languages import cubins, cutile
+from suites.backends.cutile import MISSING, ct, kernel
+from suites.unit.bridge import copies_in_blocks
+from suites.unit.bridge.entries import call_in
+from suites.unit.bridge.test_cuda_raw import HAS_GPU, exported, gpu
+
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+
+PLATFORM = "cuda" if HAS_GPU else "cpu"
+N = 1000
+X = np.arange(N, dtype=np.float32)
+OUT = jax.ShapeDtypeStruct((N,), np.float32)
+
+
+@kernel
+def scale(x, out, numbers, wide: "ct.ScalarInt64", SHAPE: "ct.Constant[tuple[int, int]]" = (16, 32)):
+    i, j = ct.bid(0), ct.bid(1)
+    ct.store(out, (i, j), ct.load(x, (i, j), SHAPE) * numbers[0] + numbers[1] + wide)
+
+
+def shifted(made=copies_in_blocks.tile_copy, **changes):
+    return bridge.cutile_kernel(
+        made, OUT, **{"grid": lambda v: -(-N // v["SIZE"]), "shift": 2.0, "SIZE": 256} | changes
+    )
+
+
+def scaled(shape=(30, 50), wide=2**40):
+    spec = jax.ShapeDtypeStruct(shape, np.float32)
+    return bridge.cutile_kernel(scale, spec, grid=(2, 2), numbers=(2.0, np.int8(3)), wide=wide), spec
+
+
+def content(made, spec=OUT):
+    call = call_in(made, spec)
+    return call.definition.content(call.signature)
+
+
+def parameters_of(elf, symbol):
+    """How many parameters a kernel in a cubin takes."""
+    (start,), (size, count, names) = struct.unpack_from("<Q", elf, 40), struct.unpack_from("<3H", elf, 58)
+    heads = [struct.unpack_from("<IIQQQQ", elf, start + size * index) for index in range(count)]
+    for name, _, _, _, at, length in heads:
+        if elf[heads[names][4] + name :].startswith(f".nv.info.{symbol}\0".encode()):
+            return sum(elf.startswith(b"\x04" + kind, at + i) for i in range(0, length, 4) for kind in (b"\x17", b"E"))
+
+
+@pytest.mark.parametrize("capability", [80, 90, 100])
+def test_a_kernel_compiles_for_three_generations_without_a_gpu(capability):
+    call = call_in(*scaled())
+    launch = cutile.launch_of(call.definition, (7,), call.options, call.signature)
+    assert launch.blob == (0, 30, 50, 50, 1, 0, 30, 50, 50, 1, int(np.float32(2).view(np.int32)), 3, 2**40)
+    assert launch.parameters == tuple(range(0, 8 * len(launch.blob), 8))
+    assert parameters_of(call.definition.compile(call.signature, capability), "scale") == len(launch.parameters)
+    assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (5, 1)]
+    assert (launch.grid, launch.block, launch.shared_bytes) == ((2, 2, 1), (1, 1, 1), 0)
+
+
+def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands(tmp_path):
+    (path := tmp_path / "moved.py").write_text("# moved\n" + inspect.getsource(copies_in_blocks))
+    spec = importlib.util.spec_from_file_location("moved", path)
+    spec.loader.exec_module(moved := importlib.util.module_from_spec(spec))
+    hinted = shifted(copies_in_blocks.tile_copy.replace_hints(occupancy=2))
+    others = [shifted(shift=3.0), shifted(shift=2), shifted(SIZE=128), shifted(grid=5), hinted]
+    keys = [call_in(made, OUT).describe("cuda")[1] for made in (shifted(), shifted(moved.tile_copy), *others)]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 6
+    assert shifted() is shifted()
+
+
+def test_arrays_overlap_and_are_large_where_the_call_says_so():
+    assert content(shifted(input_output_aliases={0: 0})) != content(shifted())
+    assert content(shifted()).count("div_by<16>") == 2
+    assert "div_by" not in content(*scaled((5, 5)))  # 100 bytes: elements of a batch lie at other addresses
+    assert "i64>, %arg3" in content(*scaled((3, 2**31 + 5)))
+
+
+def test_what_cutile_refuses_names_the_kernel(monkeypatch):
+    with pytest.raises(KernelCompileError, match=r"cuTile cannot compile tile_copy:(.|\n)*power of"):
+        jax.eval_shape(shifted(SIZE=250), OUT)
+    with pytest.raises(KernelCompileError, match="cuTile has no complex64 arrays"):
+        jax.eval_shape(shifted(), X.astype(np.complex64))
+    with pytest.raises(LaunchError, match="launches nothing, so the outputs would not be written"):
+        jax.eval_shape(shifted(grid=0), OUT)
+    with jax.default_device(jax.devices("cpu")[0]), pytest.raises(PlatformError, match="tile_copy runs on cuda"):
+        shifted()(X)
+    monkeypatch.setitem(sys.modules, "cuda.tile.compilation", None)
+    with pytest.raises(UnavailableError, match=r'cuTile, which does not work .* pip install "cuda-tile\[tileiras\]'):
+        shifted()
+
+
+def test_each_kind_of_gpu_gets_its_own_code(monkeypatch):
+    monkeypatch.setattr(cubins, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
+    monkeypatch.setattr(cubins.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
+    monkeypatch.setattr(cutile, "load_cubin", lambda name, code, *_: code)
+    (launch,) = call_in(shifted(), OUT).compiled("cuda").load().launches
+    assert len(set(launch.handles)) == 2
+
+
+@gpu
+class TestOnGpu:
+    def test_results_batches_loops_and_exported_programs(self):
+        np.testing.assert_array_equal(shifted()(X), X + 2)
+        np.testing.assert_array_equal(jax.vmap(shifted())(jnp.stack([X, X + 1])), np.stack([X + 2, X + 3]))
+        np.testing.assert_array_equal(jax.lax.fori_loop(0, 5, lambda _, x: shifted()(x), X), X + 10)
+        np.testing.assert_array_equal(exported(shifted(), OUT).call(X), X + 2)
+        alias = jax.jit(shifted(input_output_aliases={0: 0}), donate_argnums=0)
+        np.testing.assert_array_equal(alias(jnp.asarray(X)), X + 2)
+
+    @pytest.mark.parametrize("shape", [(30, 50), (5, 5), (32, 64)])
+    def test_numbers_and_tuples(self, shape):
+        x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
+        np.testing.assert_array_equal(scaled(shape, wide=4)[0](x), 2 * x + 7)

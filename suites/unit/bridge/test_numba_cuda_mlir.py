@@ -1,0 +1,160 @@
+"""numba_cuda_kernel with kernels of numba-cuda-mlir: what shows without a GPU, and on a GPU the rest."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bridge import KernelCompileError, KernelTypeError, XLACustomKernel, export_checks, numba_cuda_kernel
+from bridge.ffi.plans.device import Patch
+from bridge.languages.numba_cuda import cuda_jit, mlir
+from suites.unit.bridge.entries import call_in
+from suites.unit.bridge.test_cuda_builds import devices  # noqa: F401
+
+cuda = pytest.importorskip("numba_cuda_mlir.cuda", reason="numba-cuda-mlir is not installed")
+
+N = 1000
+X = np.linspace(-5, 5, N, dtype=np.float32)
+OUT = jax.ShapeDtypeStruct((N,), np.float32)
+SOURCE = """
+@cuda.jit
+def scale(x, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] * 2
+"""
+
+
+def kernel_at(line, source=SOURCE, **names):
+    """The kernel of a source, as it stands at a line of a file."""
+    scope = {"cuda": cuda, "np": np, **names}
+    exec(compile("\n" * line + source, f"file_{line}.py", "exec"), scope)
+    return scope["scale"]
+
+
+scale = kernel_at(0)
+
+
+@pytest.fixture
+def wrap(devices, monkeypatch):  # noqa: F811
+    """Wraps kernels where there is no GPU: JAX seems to have the devices 0 and 2, of different kinds."""
+    monkeypatch.setattr(cuda_jit, "require_mlir", lambda kernel: None)
+    monkeypatch.setattr(mlir, "local_ordinals", lambda: [0, 2])
+    return lambda kernel, outs=OUT, **options: numba_cuda_kernel(kernel, outs, **{"launch_dims": N, **options})
+
+
+def test_a_kernel_is_compiled_for_each_kind_of_gpu_and_gets_memrefs(wrap, devices):  # noqa: F811
+    call = call_in(wrap(scale, shared_mem=64), OUT)
+    (launch,) = call.compiled("cuda").load().launches
+    assert launch.handles == (10, 0, 12)
+    assert launch.blob == (0, 0, 0, N, 1) * 2
+    assert launch.patches == (Patch(0, 0), Patch(1, 0), Patch(5, 1), Patch(6, 1))
+    assert (launch.grid, launch.block, launch.shared_bytes) == ((4, 1, 1), (256, 1, 1), 64)
+    assert [each[0] for each in devices if len(each) == 3] == [0, 2]
+    assert mlir.memref_words(4, (2, 3, 5)) == ([0, 0, 0, 2, 3, 5, 15, 5, 1], (0, 1))
+    assert mlir.memref_words(8, ()) == ([0, 0, 0], (0, 1))
+
+
+@pytest.mark.parametrize("capability", [80, 90, 100])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "bfloat16", "float64", "complex64"])
+def test_kernels_compile_for_three_generations_without_a_gpu(wrap, capability, dtype):
+    with jax.enable_x64(True):
+        spec = jax.ShapeDtypeStruct((N,), dtype)
+        copy = kernel_at(0, SOURCE.replace("* 2", ""))
+        call = call_in(wrap(copy, spec), spec)
+    assert mlir.compile_kernel(call.definition, call.signature.arrays, capability).content[:4] == b"\x7fELF"
+
+
+def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands(wrap, tmp_path):
+    def key(kernel, **options):
+        return call_in(wrap(kernel, **options), OUT).describe("cuda")[1]
+
+    others = [
+        kernel_at(0, SOURCE.replace("2", "3")),
+        kernel_at(0, SOURCE.replace("cuda.jit", "cuda.jit(fastmath=True)")),
+        kernel_at(0, SOURCE.replace("cuda.jit", "cuda.jit(max_registers=32)")),
+    ]
+    assert len({key(scale), key(kernel_at(7)), *map(key, others)}) == 4
+    (tmp_path / "code.ptx").write_text(".version 8.0\n.target sm_80\n.address_size 64\n")
+    linked = cuda.jit(link=[str(tmp_path / "code.ptx")])(scale.py_func)
+    call = call_in(wrap(linked), OUT)
+    assert mlir.compile_kernel(call.definition, call.signature.arrays, 90).identity is None
+
+
+def test_default_values_and_a_whole_grid_that_waits(wrap):
+    source = SOURCE.replace("(x, out)", "(x, out, factor=3)").replace("* 2", "* math.exp(factor)")
+    source = source.replace("    i =", "    cuda.cg.this_grid().sync()\n    i =")
+    (launch,) = call_in(wrap(kernel_at(0, source, math=math)), OUT).compiled("cuda").load().launches
+    assert launch.cooperative
+    assert len(launch.blob) == 10
+
+
+def test_what_is_wrong_is_said(wrap):
+    with mlir._compiling_for(90):
+        declared = kernel_at(0, SOURCE.replace("cuda.jit", "cuda.jit('void(float64[:], float64[:])')"))
+
+    def changed(old, new, **names):
+        return kernel_at(0, SOURCE.replace(old, new), **names)
+
+    cases = {
+        r"readonly array(.|\n)*Inputs are read-only.*input_output_aliases": changed("out[i] =", "x[i] ="),
+        "Give the array its shape before the call": changed("x[i]", "x.reshape(2, 500)[0, i]"),
+        "refers to the JAX array 'weights'": changed("x[i]", "weights[i]", weights=jnp.ones(N)),
+        "Import modules outside of the kernel": changed("    i =", "    import math\n    i ="),
+        "scale is declared for .*float64": declared,
+    }
+    for message, kernel in cases.items():
+        with pytest.raises(KernelCompileError, match=rf"scale(.|\n)*{message}|{message}"):
+            jax.eval_shape(wrap(kernel), OUT)
+
+
+def test_debug_is_refused_and_a_missing_gpu_is_said(monkeypatch):
+    monkeypatch.setattr(cuda, "is_available", lambda: False)
+    with pytest.raises(ImportError, match="numba-cuda-mlir finds no NVIDIA GPU"):
+        numba_cuda_kernel(scale, OUT, launch_dims=N)
+    monkeypatch.setattr(cuda, "is_available", lambda: True)
+    with pytest.raises(KernelTypeError, match=r"scale was made by .* with debug=True"):
+        numba_cuda_kernel(cuda.jit(debug=True, opt=False)(scale.py_func), OUT, launch_dims=N)
+
+
+@pytest.mark.skipif(not cuda.is_available(), reason="there is no NVIDIA GPU")
+class TestOnGpu:
+    def call(self, kernel=scale, **options):
+        return numba_cuda_kernel(kernel, OUT, **{"launch_dims": N, **options})
+
+    def test_results_batches_loops_and_exported_programs(self):
+        call = self.call()
+        np.testing.assert_array_equal(call(X), 2 * X)
+        np.testing.assert_array_equal(jax.vmap(call)(jnp.stack([X, X + 1])), 2 * np.stack([X, X + 1]))
+        np.testing.assert_array_equal(jax.lax.fori_loop(0, 5, lambda _, x: call(x), X), 32 * X)
+        program = jax.export.export(jax.jit(call), platforms=("cuda",), disabled_checks=export_checks())(OUT)
+        np.testing.assert_array_equal(program.call(X), 2 * X)
+
+    def test_both_compilers_run_in_one_program(self):
+        numba = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
+        older = self.call(kernel_at(0, cuda=numba))
+        np.testing.assert_array_equal(jax.jit(lambda x: older(self.call()(older(x))))(X), 8 * X)
+
+    def test_an_input_is_updated_in_place_and_a_grid_waits(self):
+        in_place = self.call(kernel_at(0, SOURCE.replace("out[i] =", "x[i] =")), input_output_aliases={0: 0})
+        np.testing.assert_array_equal(jax.jit(in_place, donate_argnums=0)(jnp.asarray(X)), 2 * X)
+        waits = kernel_at(0, SOURCE.replace("    i =", "    cuda.cg.this_grid().sync()\n    i ="))
+        np.testing.assert_array_equal(self.call(waits)(X), 2 * X)
+
+    def test_dynamic_shared_memory_beyond_48_kib(self):
+        backwards = kernel_at(
+            0,
+            SOURCE.replace("    if", "    s = cuda.shared.array(0, np.float32)\n    if").replace(
+                "out[i] = x[i] * 2", "s[20000 + i] = x[i]"
+            )
+            + "    cuda.syncthreads()\n    if i < out.size:\n        out[i] = s[20000 + out.size - 1 - i]\n",
+        )
+        call = self.call(backwards, launch_dims=None, grid=1, block=N, shared_mem=100_000)
+        np.testing.assert_array_equal(call(X), X[::-1])
+
+    def test_an_operator_takes_the_kernel(self):
+        operator = XLACustomKernel("scale", outs=lambda x: OUT)
+        operator.def_numba_cuda_kernel(lambda outs: self.call())
+        np.testing.assert_array_equal(operator(X), 2 * X)
