@@ -238,7 +238,9 @@ class TritonDefinition(Definition):
                 f"{self.name}: num_ctas is {self.options['num_ctas']}, but sm_{capability} has no clusters. Pass 1."
             )
         target = _target(capability)
-        with _current(target):
+        cache = _triton().knobs.cache
+        with _current(target), cache.scope():
+            cache.dir = cache.dir or cache.get_triton_dir("cache")  # jax_triton 0.3 sets the variable to ""
             compiled = _triton().compile(self.source(signature), target=target, options=dict(self.options))
         about = compiled.metadata
         if about.profile_scratch_size:

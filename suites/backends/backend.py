@@ -69,6 +69,7 @@ class Backend(metaclass=_Registered):
         takes_any_callable: Whether it accepts every Python callable, so that errors never suggest it for a kernel.
         serial_twin: The backend that runs the same kernels on one thread, for a backend with several threads.
         no_batches: Why JAX cannot batch calls of its kernels; None if it can.
+        no_export: Why ``jax.export`` cannot serialise calls of its kernels; None if it can.
         library: The library whose functions stand for kernels, for a backend of peers: see the field ``peers`` of
             :class:`suites.Operator`. None for a kernel language.
     """
@@ -85,6 +86,7 @@ class Backend(metaclass=_Registered):
     takes_any_callable: bool = False
     serial_twin: Backend | None = None
     no_batches: str | None = None
+    no_export: str | None = None
     library: Library | None = None
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -134,7 +135,8 @@ def why_missing(backend: str) -> str | None:
         return f"{module} does not import ({_line(error)}; extra vendors)"
     spec = jax.ShapeDtypeStruct((BLOCK,), np.float32)
     try:
-        jax.jit(probe.build([spec, spec], [spec])).trace(spec, spec).lower(lowering_platforms=("cuda",))
+        with warnings.catch_warnings(action="ignore"):  # of what a compiler will change
+            jax.jit(probe.build([spec, spec], [spec])).trace(spec, spec).lower(lowering_platforms=("cuda",))
     except Exception as error:
         return f"{module} does not lower with JAX {jax.__version__} here ({_line(error)})"
     return None
@@ -151,6 +153,7 @@ def _backend(
     no_batches: str | None = NO_BATCHES,
     kernel: type[FunctionKernel] = VendorCall,
     target: str | None = None,
+    no_export: str | None = None,
 ) -> Backend:
     return Backend(
         id=id_,
@@ -160,6 +163,7 @@ def _backend(
         cure=f"Return a function that calls {what} from suites.{kernel.__name__}(make).",
         missing=lambda: why_missing(id_),
         no_batches=no_batches and f"{what} {no_batches}",
+        no_export=no_export,
     )
 
 
@@ -167,5 +171,10 @@ JAX_TRITON = register_backend(_backend("jax_triton", "jax_triton.triton_call"))
 CUTLASS = register_backend(_backend("cutlass", "cutlass.jax.cutlass_call"))
 CUTILE = register_backend(_backend("cutile", "cuda.tile.jax.cutile_call"))
 JAX_TVM_FFI = register_backend(_backend("jax_tvm_ffi", "a function of jax_tvm_ffi", None))
-TVM_FFI = register_backend(_backend("tvm_ffi", "bridge.tvm_ffi_kernel", None, FunctionKernel, "bridge_cuda_host"))
+TVM_FFI = register_backend(
+    _backend(
+        "tvm_ffi", "bridge.tvm_ffi_kernel", None, FunctionKernel, "bridge_cuda_host",
+        "a tvm_ffi.Function exists in this process alone",
+    )
+)  # fmt: skip
 MOSAIC_GPU = register_backend(_backend("mosaic_gpu", "jax.experimental.pallas.mosaic_gpu.kernel", None))

@@ -205,6 +205,10 @@ KERNELS_IN_EVERY_DTYPE = Table(
     cells=lambda platform: in_every_dtype(platform, lambda operator: SMALL_SIZE), quick_without_twins=True
 )
 TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
+EXPORTED_KERNELS = Table(
+    cells=lambda platform: [as_parameter(case, case.backend.no_export) for case in in_first_dtype(platform)],
+    quick_without_twins=True,
+)
 CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
 BATCHES = Table(cells=batches, full_only=frozenset(LAYOUTS) - frozenset(QUICK_LAYOUTS), quick_without_twins=True)
 IN_PLACE = Table(cells=in_place)

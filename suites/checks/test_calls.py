@@ -6,7 +6,7 @@ from jax import export
 import bridge
 from reports import Status
 from suites.cells.case import Case
-from suites.cells.tables import EDGE_CASES, KERNELS_IN_EVERY_DTYPE, SAMPLES, TRANSFORMED_KERNELS
+from suites.cells.tables import EDGE_CASES, EXPORTED_KERNELS, KERNELS_IN_EVERY_DTYPE, SAMPLES, TRANSFORMED_KERNELS
 from suites.checks.drawn.decided import Undecided, judge_battery, judged, with_cure
 from suites.checks.drawn.session_choices import depth
 from suites.checks.judging.cell_verdict import judge_kernel, judge_results
@@ -67,7 +67,7 @@ def test_the_other_precision_mode_changes_nothing(case: Case, evidence: Evidence
     evidence.require(judge_results(case.operator, inputs, compiled), "compiled")
 
 
-@check("export", sees="what a serialised program does not carry along", cells=TRANSFORMED_KERNELS)
+@check("export", sees="what a serialised program does not carry along", cells=EXPORTED_KERNELS)
 def test_exported_program_is_right(case: Case, evidence: Evidence) -> None:
     inputs = case.inputs()
     with case.placed():

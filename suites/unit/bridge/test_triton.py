@@ -130,6 +130,12 @@ def test_blocks_of_a_program_form_a_cluster():
         call.definition.compile(call.signature, 80)
 
 
+def test_a_cache_that_jax_triton_switched_off_is_no_obstacle(monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", "")
+    assert code_in(scaled(num_stages=5), OUT)[1].symbol == "scale"
+    assert triton.knobs.cache.dir == ""
+
+
 def test_a_pointer_may_be_none():
     spec = jax.ShapeDtypeStruct((128,), np.float32)
     with_bias = code_in(bridge.triton_kernel(biased, spec, grid=1, BLOCK=128), spec, spec)[1]

@@ -35,6 +35,7 @@ CANNOT_EXIST = "|".join(
         r"no derivative is declared for \w+",
         r"\w+ kernels have no derivative of their own \(.*\)",
         r"[\w. ]+ raises under jax\.vmap: it has no rule for batches",
+        r"a tvm_ffi\.Function exists in this process alone",
         r"warp(_tile)? has a derivative in reverse mode alone \(.*\)",
     )
 )

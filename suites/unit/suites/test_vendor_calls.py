@@ -9,7 +9,7 @@ import pytest
 
 from suites import Backend, ops
 from suites.backends import vendor_calls
-from suites.cells.tables import batches, tangents
+from suites.cells.tables import EXPORTED_KERNELS, batches, tangents
 
 VENDORS = ("jax_triton", "cutlass", "cutile", "jax_tvm_ffi", "mosaic_gpu")
 CHIP = {
@@ -82,6 +82,12 @@ def test_batches_and_derivatives_are_skipped_cells(name):
         assert cells
         assert all(cell.marks and cell.marks[0].name == "skip" for cell in cells)
     assert "has no rule for batches" in backend.no_batches
+
+
+def test_a_function_of_this_process_is_not_exported():
+    (cell,) = (cell for cell in EXPORTED_KERNELS.cells("cuda") if cell.values[0].backend is Backend.TVM_FFI)
+    assert cell.marks[0].name == "skip"
+    assert not any(cell.values[0].backend.no_export for cell in EXPORTED_KERNELS.cells("cpu"))
 
 
 def test_a_call_is_batched_by_nobody_where_it_says_so():
