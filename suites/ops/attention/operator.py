@@ -10,9 +10,9 @@ import math
 import jax
 import numpy as np
 
-from suites import CudaKernel, Domain, Operator, Sizes, TritonKernel, WarpCallable, total_bytes, values
+from suites import CudaKernel, CutileKernel, Domain, Operator, Sizes, TritonKernel, WarpCallable, total_bytes, values
 from suites.backends.vendor_calls import triton_call
-from suites.ops.attention import numba_cpu, numba_cuda, triton, warp
+from suites.ops.attention import cutile, numba_cpu, numba_cuda, triton, warp
 
 WIDTH = 32
 """Features of a head in a sample."""
@@ -63,6 +63,7 @@ OPERATOR = Operator(
         "numba_cuda_mlir": CudaKernel(numba_cuda.attention_cuda, numba_cuda.launch),
         "warp": WarpCallable(warp.attention_of_rows, calls=1),
         "triton": TritonKernel(triton.attention_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.attention_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.attention_triton, triton.launch)),
     },
     dtypes=("float32", "float64"),

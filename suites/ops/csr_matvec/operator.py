@@ -10,6 +10,7 @@ import numpy as np
 
 from suites import (
     CudaKernel,
+    CutileKernel,
     ErrorCase,
     Failure,
     Gathers,
@@ -26,7 +27,7 @@ from suites.backends import peers
 from suites.backends.numba_cuda import csr_rows_of
 from suites.backends.vendor_calls import triton_call
 from suites.backends.warp import zeros
-from suites.ops.csr_matvec import numba_cpu, numba_cuda, triton, warp
+from suites.ops.csr_matvec import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.ops.csr_matvec.samples import edges, vector
 
 
@@ -51,6 +52,7 @@ OPERATOR = Operator(
         "numba_cuda_mlir": CudaKernel(numba_cuda.csr_matvec_cuda, csr_rows_of),
         "warp": WarpKernel(warp.csr_matvec_warp, warp.launch, initial=zeros, atomic=True),
         "triton": TritonKernel(triton.csr_matvec_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.csr_matvec_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.csr_matvec_triton, triton.launch)),
     },
     peers=peers.CSR_MATVEC,

@@ -28,7 +28,6 @@ OPERATOR = Operator(
         "numba_parallel": numba_cpu.histogram_parallel,
         # Whole numbers are the same in any order.
         "numba_cuda": CudaKernel(numba_cuda.histogram_cuda, numba_cuda.launch, atomic=False),
-        "numba_cuda_mlir": CudaKernel(numba_cuda.histogram_cuda, numba_cuda.launch, atomic=False),
         "warp": WarpCallable(warp.histogram_warp, calls=2, atomic=False),
     },
     dtypes=("float32", "float64", "int32"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from suites import (
     CudaKernel,
+    CutileKernel,
     ErrorCase,
     Failure,
     Gradient,
@@ -23,7 +24,7 @@ from suites import (
 )
 from suites.backends import peers
 from suites.backends.vendor_calls import triton_call
-from suites.ops.matvec import numba_cpu, numba_cuda, triton, warp
+from suites.ops.matvec import cutile, numba_cpu, numba_cuda, triton, warp
 
 
 def _sample(dtype, size, seed):
@@ -57,6 +58,7 @@ OPERATOR = Operator(
         "warp": WarpKernel(warp.matvec_warp, warp.launch),
         "warp_tile": WarpCallable(warp.matvec_in_tiles, calls=1),
         "triton": TritonKernel(triton.matvec_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.matvec_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.matvec_triton, triton.launch)),
     },
     peers=peers.MATVEC,

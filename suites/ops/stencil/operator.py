@@ -11,6 +11,7 @@ import numpy as np
 
 from suites import (
     CudaKernel,
+    CutileKernel,
     Gradient,
     Operator,
     Sizes,
@@ -22,7 +23,7 @@ from suites import (
     vectors,
 )
 from suites.backends.vendor_calls import triton_call
-from suites.ops.stencil import numba_cpu, numba_cuda, triton, warp
+from suites.ops.stencil import cutile, numba_cpu, numba_cuda, triton, warp
 
 
 def _reference(u, rate):
@@ -80,6 +81,7 @@ OPERATOR = Operator(
         "warp": WarpKernel(warp.stencil_warp),
         "warp_tile": WarpCallable(warp.stencil_in_tiles, calls=1),
         "triton": TritonKernel(triton.stencil_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.stencil_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.stencil_triton, triton.launch)),
     },
     dtypes=("float32", "float64"),

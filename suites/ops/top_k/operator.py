@@ -53,7 +53,6 @@ OPERATOR = Operator(
         "numba": numba_cpu.top_k,
         "numba_parallel": numba_cpu.top_k_parallel,
         "numba_cuda": CudaKernel(numba_cuda.top_k_cuda, numba_cuda.launch),
-        "numba_cuda_mlir": CudaKernel(numba_cuda.top_k_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.top_k_warp, warp.launch),
     },
     dtypes=("float32", "float64"),

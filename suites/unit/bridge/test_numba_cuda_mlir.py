@@ -15,6 +15,7 @@ from suites.unit.bridge.test_cuda_builds import devices  # noqa: F401
 
 cuda = pytest.importorskip("numba_cuda_mlir.cuda", reason="numba-cuda-mlir is not installed")
 
+PLATFORM = "cuda" if cuda.is_available() else "cpu"
 N = 1000
 X = np.linspace(-5, 5, N, dtype=np.float32)
 OUT = jax.ShapeDtypeStruct((N,), np.float32)
