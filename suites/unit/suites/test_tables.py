@@ -56,7 +56,8 @@ def test_nothing_is_skipped_on_the_cpu():
 def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkeypatch):
     monkeypatch.setattr(grid, "missing_device", lambda platform: None)
     monkeypatch.setattr(vendor_calls, "why_missing", lambda backend: None)
-    assert {(case.backend, case.dtype) for _, case in _marked("cuda")} == {
+    cases = [case for _, case in _marked("cuda") if case.backend.missing() is None]
+    assert {(case.backend, case.dtype) for case in cases} == {
         (Backend.CUDA_RAW, "float16"),
         (Backend.PALLAS, "float16"),
     }
