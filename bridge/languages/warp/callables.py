@@ -8,33 +8,37 @@ import inspect
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import msgspec
-import numpy as np
 import warp as wp
-from jax.experimental import io_callback
 
 from bridge.debug.checking import kernel_checks
 from bridge.errors import KernelTypeError, RecordingError, SignatureError
-from bridge.ffi.kernel_call import bind
+from bridge.ffi.kernel_call import available, bind
+from bridge.ffi.native.addresses import c_function
+from bridge.ffi.native.exception_text import describe_to_c_string, error_code
+from bridge.ffi.plans.callback import FUNCTION, CallbackPlan
+from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.target import CPU_PYTHON, CUDA_PYTHON, Plan, Target
 from bridge.languages.definitions import DEFINITIONS, KernelCall
 from bridge.languages.extras import require_warp
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
 from bridge.languages.release import kept
 from bridge.languages.warp.cpu_plan import tile_mutex, works_on_tiles
+from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
 from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
 from bridge.languages.warp.inputs import check_not_written, only_read
-from bridge.languages.warp.packing import value_of
+from bridge.languages.warp.packing import load, value_of
 from bridge.languages.warp.parameters import Role, WarpParameter, concrete, parameters_of
 from bridge.languages.warp.planned import check_extents, output_shape
-from bridge.languages.warp.recording import ADVICE, record
+from bridge.languages.warp.recording import ADVICE, WarpRecording, record
 from bridge.languages.warp.replay import context_of, replay
 from bridge.languages.warp.settings import check_warp, configured
-from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_output_dims
+from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_homes, check_output_dims
 from bridge.languages.wrapper import says_its_call
 from bridge.signature.arguments import Traced, check_arrays, check_vmap_method, positional
 from bridge.signature.array_types import Outputs, Signature, check_known_shapes
@@ -156,10 +160,12 @@ class _Callable(Definition):
     Attributes:
         like_kernel: Stands for a kernel with its parameters.
         parameters: Its parameters.
+        recordings: What it did, by the values and types of a call and Warp's settings, with the inputs to copy.
     """
 
     like_kernel: Any = field(repr=False)
     parameters: tuple[WarpParameter, ...] = field(repr=False)
+    recordings: dict[Any, tuple[WarpRecording, tuple[int, ...]]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def results(self) -> list[WarpParameter]:
@@ -172,91 +178,183 @@ class _Callable(Definition):
         """The array parameters that are passed."""
         return [p for p in self.parameters if p.is_array and p.role is not Role.OUTPUT]
 
+    @property
+    def buffers(self) -> list[int]:
+        """The buffer of each array parameter in a call. An in/out argument has the buffer of its result."""
+        numbers = {p.name: index for index, p in enumerate((*self.inputs, *self.results))}
+        return [numbers[p.name] for p in self.parameters if p.is_array]
+
     def arguments(
-        self, values: Sequence[bytes], arrays: Mapping[str, Any], address: Callable[[str, int], int]
+        self, values: Sequence[bytes], signature: Signature, address: Callable[[int, Any], int], device: Any
     ) -> list[Any]:
         """What the function is called with.
 
         Args:
             values: The memory of each parameter that is no array.
-            arrays: Shape and dtype of each array by its parameter, as JAX sees it.
-            address: Gives the address of an array from its parameter and its bytes.
+            signature: The types of the call.
+            address: Gives the address of an array from the number of its buffer, and its shape and dtype.
+            device: Warp's device that has the memory.
         """
-        result, left = [], iter(values)
+        result, left, buffers = [], iter(values), iter(self.buffers)
         for p, declared in zip(self.parameters, self.like_kernel.adj.args, strict=True):
             if not p.is_array:
                 result.append(value_of(next(left), str(p.dtype), p.inner or (), declared.type))
                 continue
-            array = arrays[p.name]
-            element = element_type(array.dtype.name, tuple(array.shape[p.ndim :]))
-            at = address(p.name, math.prod(array.shape) * array.dtype.itemsize)
-            result.append(wp.array(ptr=at, dtype=element, shape=tuple(array.shape[: p.ndim]), device="cpu"))
+            array = signature.arrays[buffer := next(buffers)]
+            shape, at = array.extents, address(buffer, array)
+            element = element_type(array.dtype, tuple(shape[p.ndim :]))
+            result.append(wp.array(ptr=at, dtype=element, shape=tuple(shape[: p.ndim]), device=device))
         return result
+
+    def recorded(self, options: StaticValues, signature: Signature) -> tuple[WarpRecording, tuple[int, ...]]:
+        """What the function does, and the inputs that it gets copies of. It runs now, if it did not before."""
+        key = options, signature, configured()
+        if key not in self.recordings:  # the caller holds the lock of the definition
+            self.recordings[key] = self._record(options, signature)
+        return self.recordings[key]
+
+    def _record(self, options: StaticValues, signature: Signature) -> tuple[WarpRecording, tuple[int, ...]]:
+        def reserved(reserve: Callable[[int, int], int]) -> list[Any]:
+            def address(_: int, array: Any) -> int:
+                return reserve(math.prod(array.extents) * array.item_bytes, array.item_bytes)
+
+            return self.arguments(options.values, signature, address, "cpu")
+
+        made = record(self.name, self.function, reserved)
+        uses = {at: made.uses.get(index, frozenset[str]()) for index, at in enumerate(self.buffers)}
+        inputs, first = list(enumerate(self.inputs)), len(self.inputs)
+        by_name = {p.name: uses[at] for at, p in enumerate((*self.inputs, *self.results)) if at in uses}
+        check_not_written(self.name, self.parameters, by_name)
+        if not only_read(made.uses.get(None, frozenset())):
+            raise RecordingError(
+                f"{self.name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}"
+            )
+        for at, p in enumerate(self.results, first):
+            if p.role is Role.OUTPUT and only_read(uses[at]) and math.prod(signature.arrays[at].extents):
+                raise RecordingError(
+                    f"{self.name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}"
+                )
+        return made, tuple(at for at, p in inputs if p.role is Role.INPUT and not only_read(uses[at]))
 
 
 class StaticValues(msgspec.Struct, frozen=True):
-    """The memory of each parameter that is no array."""
+    """The memory of each parameter that is no array, and whether the function is called in Python each time."""
 
     values: tuple[bytes, ...]
+    python_call: bool
 
 
 class _Callables(NativeLanguage[_Callable, StaticValues]):
     def compile(self, definition: _Callable, options: StaticValues, signature: Signature, platform: str) -> Compiled:
-        inputs, results, name = definition.inputs, definition.results, definition.name
-        specs = [jax.ShapeDtypeStruct(each.extents, numpy_dtype(each.dtype)) for each in signature.arrays]
-        arrays = {p.name: spec for p, spec in zip((*inputs, *results), specs, strict=True)}
-        numbers = {p.name: index for index, p in enumerate((*inputs, *results))}  # an in/out argument is a result
-        named: list[str] = []
+        if options.python_call:
+            guarded = tuple(index for index, p in enumerate(definition.inputs) if p.role is Role.INPUT)
+            in_python = functools.partial(_plan_python, definition, options, signature, guarded, platform)
+            return Compiled(None, in_python, guarded=guarded)
+        made, guarded = definition.recorded(options, signature)
+        operations = made.on(platform)
+        temporaries = range(len(signature.arrays), len(signature.arrays) + len(made.temporaries))
+        buffers = [*definition.buffers, *temporaries]
+        content = made.content(operations)
 
-        def reserved(reserve: Callable[[int], int]) -> list[Any]:
-            def address(of: str, size: int) -> int:
-                named.append(of)
-                return reserve(size)
+        def plan() -> Plan:
+            check_homes(definition.name, options.values, made.homes, platform)
+            build = _plan_host if platform == "cpu" else _plan_device
+            outputs = _output_sizes(signature, made.temporaries, guarded)
+            return build(definition.name, operations, buffers, signature, outputs, (definition, made))
 
-            return definition.arguments(options.values, arrays, address)
+        if available("cuda") == (platform == "cuda"):
+            plan = functools.cache(plan)
+            plan()  # now, because what the code of the kernels refers to may change
+        return Compiled(content and f"{content} {buffers}", plan, made.temporaries, guarded)
 
-        made = record(name, definition.function, reserved)
-        uses = {of: made.uses.get(index, frozenset()) for index, of in enumerate(named)}
-        check_not_written(name, definition.parameters, uses)
-        if not only_read(made.uses.get(None, frozenset())):
-            raise RecordingError(
-                f"{name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}"
-            )
-        for p in results:
-            if p.role is Role.OUTPUT and only_read(uses[p.name]) and math.prod(arrays[p.name].shape):
-                raise RecordingError(f"{name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}")
-        buffers = [numbers[of] for of in named]
-        buffers += range(len(specs), len(specs) + len(made.temporaries))
-        guarded = tuple(index for index, p in enumerate(inputs) if p.role is Role.INPUT and not only_read(uses[p.name]))
-        context, function = context_of(made.operations, buffers), replay()
-        plan = HostPlan(
-            name=name,
-            function=function.address,
-            inputs=signature.input_sizes,
-            outputs=(
-                *signature.output_sizes,
-                *[(1, 1)] * len(made.temporaries),
-                *(signature.input_sizes[index] for index in guarded),
-            ),
-            mutex=tile_mutex() if any(map(works_on_tiles, made.codes)) else None,
-            context=ctypes.addressof(context),
-            alive=(context, function, definition, made.alive),
-        )
-        content = made.content and f"{made.content} {named}"
-        return Compiled(content, lambda: plan, made.temporaries, guarded)
+    def target(self, options: StaticValues, platform: str) -> Target:
+        if options.python_call:
+            return CPU_PYTHON if platform == "cpu" else CUDA_PYTHON
+        return super().target(options, platform)
 
 
 LANGUAGE = _Callables(
     "warp_callable",
-    {"cpu": Standing.ONE_THREAD},
+    {"cpu": Standing.ONE_THREAD, "cuda": Standing.REGULAR},
     require=require_warp,
     kernel_kind="Warp callable",
     wrapper="warp_callable",
     compiler="Warp",
     options_type=StaticValues,
-    local_kernels="it refers to objects of this process, such as a mesh, or an array that was not passed. Pass arrays "
-    "as arguments.",
+    local_kernels="it is called in Python, or refers to objects of this process, such as a mesh, or an array that was "
+    "not passed. Pass arrays as arguments.",
 )
+
+
+def _output_sizes(signature: Signature, temporaries: Sequence[int], guarded: Sequence[int]) -> tuple[Any, ...]:
+    copies = (signature.input_sizes[index] for index in guarded)
+    return (*signature.output_sizes, *[(1, 1)] * len(temporaries), *copies)
+
+
+def _plan_host(
+    name: str, operations: Sequence[Any], buffers: Sequence[int], signature: Signature, outputs: Any, alive: Any
+) -> HostPlan:
+    """The plan that repeats operations on the CPU."""
+    loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), 1, backward))
+    codes = [code and loaded(code, op.launch.backward) for op, code in operations]
+    made = [op if code is None else replace(op, entry=code[-1]) for (op, _), code in zip(operations, codes, strict=True)]
+    context, function = context_of(made, buffers), replay()
+    return HostPlan(
+        name=name,
+        function=function.address,
+        inputs=signature.input_sizes,
+        outputs=outputs,
+        mutex=tile_mutex() if any(code and works_on_tiles(code) for _, code in operations) else None,
+        context=ctypes.addressof(context),
+        alive=(context, function, codes, alive),
+    )
+
+
+def _plan_device(
+    name: str, operations: Sequence[Any], buffers: Sequence[int], signature: Signature, outputs: Any, alive: Any
+) -> DevicePlan:
+    """The plan that repeats operations, all of them launches, on CUDA."""
+    launches, loaded = recorded_launches(name, operations, buffers)
+    aligned = any(alignments_of(code.source, signature) for _, code in operations)
+    alignments = [16] * (len(signature.inputs) + len(outputs)) if aligned else []
+    return DevicePlan(name, signature.input_sizes, outputs, launches, alignments, (loaded, alive))
+
+
+def _plan_python(
+    definition: _Callable, options: StaticValues, signature: Signature, guarded: Sequence[int], platform: str
+) -> CallbackPlan:
+    """The plan that calls the function in Python, on XLA's stream."""
+    name, outputs = definition.name, _output_sizes(signature, (), guarded)
+    check_homes(name, options.values, (), platform)
+    count = 3 + len(signature.inputs) + len(outputs)
+
+    @FUNCTION
+    def call(_: int, words_address: int) -> int:
+        words = (ctypes.c_int64 * count).from_address(words_address)
+        stream, ordinal, *addresses = words
+        try:
+            with LOCK:
+                device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
+                scope = wp.ScopedDevice(device) if platform == "cpu" else _on_stream(ordinal, stream)
+                with scope:
+                    definition.function(
+                        *definition.arguments(options.values, signature, lambda at, _: addresses[at], device)
+                    )
+        except Exception as error:
+            words[-1] = error_code(error)
+            return describe_to_c_string(name, type(error), error, error.__traceback__)
+        return 0
+
+    return CallbackPlan(name, c_function(call), 0, signature.input_sizes, outputs, alive=(definition, call))
+
+
+@functools.cache
+def _stream(ordinal: int, stream: int) -> wp.Stream:
+    return wp.Stream(wp.get_cuda_device(ordinal), cuda_stream=stream)
+
+
+def _on_stream(ordinal: int, stream: int) -> wp.ScopedStream:
+    return wp.ScopedStream(_stream(ordinal, stream), sync_enter=False)
 
 
 @kept
@@ -286,8 +384,6 @@ def _program(
         by_name = {p.name: p for p in parameters}
         specs = [_spec(by_name[p.name], shapes[p.name]) for p in results]
         Outputs.of(specs, name).check_precision(name)
-        if python_call:
-            return _call_python(definition, options, values, specs, arrays)
         aliases = tuple((names.index(p.name), at) for at, p in enumerate(results) if p.role is Role.IN_OUT)
         writable = {index for index, _ in aliases}
         made = KernelCall(
@@ -299,7 +395,7 @@ def _program(
             checks=kernel_checks(),
             language=LANGUAGE,
             definition=definition,
-            options=StaticValues(values),
+            options=StaticValues(values, python_call),
             signature=Signature.of(name, inputs, specs, writable, with_extents=True),
             settings=configured(),
         )
@@ -311,21 +407,3 @@ def _program(
 
 def _spec(p: WarpParameter, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((*shape, *(p.inner or ())), numpy_dtype(str(p.dtype)))
-
-
-def _call_python(
-    definition: _Callable, options: WrapperOptions, values: Sequence[bytes], specs: Sequence[Any], arrays: Sequence[Any]
-) -> list[jax.Array]:
-    """Calls the function in Python, each time the program runs."""
-    results = definition.results
-
-    def host(*given: Any) -> list[Any]:
-        memory = {p.name: np.empty(spec.shape, spec.dtype) for p, spec in zip(results, specs, strict=True)}
-        memory |= {p.name: np.array(array, order="C") for p, array in zip(definition.inputs, given, strict=True)}
-        with LOCK, wp.ScopedDevice("cpu"):
-            definition.function(*definition.arguments(values, memory, lambda of, _: memory[of].ctypes.data))
-        return [memory[p.name] for p in results]
-
-    if options.has_side_effect:
-        return list(io_callback(host, specs, *arrays))
-    return list(jax.pure_callback(host, specs, *arrays, vmap_method="sequential"))

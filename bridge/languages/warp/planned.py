@@ -207,15 +207,25 @@ def _generated_anywhere(kernel: wp.Kernel, block_dim: int | None) -> tuple[Gener
     Raises:
         KernelCompileError: There is none.
     """
-    codes, refusal = [], None
+    codes = generated_everywhere(kernel, block_dim).values()
+    return tuple(code for code in codes if not isinstance(code, KernelCompileError))
+
+
+def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, Generated | KernelCompileError]:
+    """The code of a kernel by platform, or the error that says why there is none.
+
+    Raises:
+        KernelCompileError: There is none for any platform.
+    """
+    codes: dict[str, Generated | KernelCompileError] = {}
     for platform in LANGUAGE.platforms:
         try:
-            codes.append(generated(kernel, platform, block_dim))
+            codes[platform] = generated(kernel, platform, block_dim)
         except KernelCompileError as error:  # raised again when the kernel is compiled for this platform
-            refusal = error
-    if refusal is not None and not codes:
+            codes[platform] = error
+    if all(isinstance(refusal := code, KernelCompileError) for code in codes.values()):
         raise refusal
-    return tuple(codes)
+    return codes
 
 
 def output_shape(

@@ -96,6 +96,12 @@ def number(address: wp.uint64, out: FLOATS):
     out[wp.tid()] = float(address)
 
 
+@wp.kernel
+def mixed(a: FLOATS, flags: wp.array(dtype=wp.uint8), points: wp.array(dtype=wp.vec3d), out: FLOATS):
+    i = wp.tid()
+    out[i] = a[i] + float(flags[i]) + float(points[i][2])
+
+
 # Functions that can be recorded, each with what it computes.
 
 
@@ -165,7 +171,42 @@ def repeats(a: FLOATS, out: FLOATS):
     command.launch()
 
 
+def totals(a: FLOATS, out: FLOATS):
+    total = wp.empty(1, dtype=float)
+    wp.utils.array_sum(a, out=total)
+    wp.copy(out, total, count=1)
+    wp.copy(out, a, dest_offset=1, src_offset=1, count=7)
+
+
+def adjoins(a: FLOATS, out: FLOATS):
+    out.fill_(1.0)
+    gradient, doubled = wp.zeros(a.shape, dtype=float), wp.empty(a.shape, dtype=float)
+    arrays = {"inputs": [a, a, doubled], "adj_inputs": [gradient, gradient, out]}
+    wp.launch(add, dim=a.shape, **arrays, adjoint=True)
+    wp.copy(out, gradient)
+
+
+def mixes(a: FLOATS, out: FLOATS):
+    rows, flags = wp.empty((2, 4), dtype=float), wp.full(9, 3, dtype=wp.uint8)
+    vectors, spread = wp.full((2, 2), wp.vec3d(1.0, 2.0, 3.0), dtype=wp.vec3d), wp.zeros((2, 4), dtype=wp.vec3d)
+    wp.copy(rows, a.reshape((2, 4)))
+    spread[:, ::2].fill_(wp.vec3d(4.0, 5.0, 6.0))
+    wp.copy(spread[:, 1::2], vectors)
+    flags[3:].fill_(1)
+    rows[:, 1:3].fill_(2.0)
+    wp.launch(mixed, dim=8, inputs=[rows.flatten(), flags, spread.flatten()], outputs=[out])
+
+
+def mixing(x):
+    rows = x.reshape(2, 4).copy()
+    rows[:, 1:3] = 2
+    flags, spread = np.array([3, 3, 3, 1, 1, 1, 1, 1], np.float32), np.tile([6, 3], 4)
+    return (rows.ravel() + flags + spread).astype(np.float32)
+
+
 RIGHT = [
+    (totals, lambda x: np.concatenate([x.sum(keepdims=True), x[1:]])), (mixes, mixing),
+    (adjoins, lambda x: np.full_like(x, 2)),
     (stencils, lambda x: smoothed(x + x)), (zeroes, lambda x: x), (fills_and_copies, lambda x: x + np.float32(2.5)),
     (takes_parts, parts), (scans, np.cumsum), (sorts, np.sort), (holds, lambda x: np.float32(3) * x),
     (tiles, lambda x: x + x), (repeats, lambda x: smoothed(x, 1)),
@@ -375,7 +416,7 @@ def test_threads_record_and_run_apart():
 
 
 def test_what_a_call_cannot_do_is_said_in_one_line():
-    with pytest.raises(PlatformError, match="zeroes runs on cpu, but is being lowered for cuda"):
+    with pytest.raises(PlatformError, match="Install the NVIDIA driver to run CUDA kernels"):
         jax.jit(warp_callable(zeroes)).trace(X).lower(lowering_platforms=("cuda",))
     with pytest.raises(DifferentiationError, match="zeroes has no derivative"):
         jax.grad(lambda x: warp_callable(zeroes)(x)[0].sum())(X)
