@@ -29,14 +29,14 @@ from bridge.languages.extras import require_warp
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
 from bridge.languages.release import kept
 from bridge.languages.warp.cpu_plan import tile_mutex, works_on_tiles
-from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
+from bridge.languages.warp.cuda_plan import loads_aligned, recorded_launches
 from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
 from bridge.languages.warp.inputs import check_not_written, only_read
 from bridge.languages.warp.packing import load, value_of
 from bridge.languages.warp.parameters import Role, WarpParameter, concrete, parameters_of
 from bridge.languages.warp.planned import check_extents, output_shape
 from bridge.languages.warp.recording import ADVICE, WarpRecording, record
-from bridge.languages.warp.replay import context_of, replay
+from bridge.languages.warp.replay import Operation, context_of, replay
 from bridge.languages.warp.settings import check_warp, configured
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_homes, check_output_dims
 from bridge.languages.wrapper import says_its_call
@@ -230,7 +230,7 @@ class _Callable(Definition):
                 f"{self.name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}"
             )
         for at, p in enumerate(self.results, first):
-            if p.role is Role.OUTPUT and only_read(uses[at]) and math.prod(signature.arrays[at].extents):
+            if p.role is Role.OUTPUT and only_read(uses[at]) and 0 not in signature.arrays[at].extents:
                 raise RecordingError(
                     f"{self.name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}"
                 )
@@ -246,21 +246,21 @@ class StaticValues(msgspec.Struct, frozen=True):
 
 class _Callables(NativeLanguage[_Callable, StaticValues]):
     def compile(self, definition: _Callable, options: StaticValues, signature: Signature, platform: str) -> Compiled:
+        sizes, arrays = signature.input_sizes, len(signature.arrays)
         if options.python_call:
             guarded = tuple(index for index, p in enumerate(definition.inputs) if p.role is Role.INPUT)
-            in_python = functools.partial(_plan_python, definition, options, signature, guarded, platform)
+            outputs = (*signature.output_sizes, *(sizes[index] for index in guarded))
+            in_python = functools.partial(_plan_python, definition, options, signature, platform, sizes, outputs)
             return Compiled(None, in_python, guarded=guarded)
         made, guarded = definition.recorded(options, signature)
-        operations = made.on(platform)
-        temporaries = range(len(signature.arrays), len(signature.arrays) + len(made.temporaries))
-        buffers = [*definition.buffers, *temporaries]
+        outputs = (*signature.output_sizes, *[(1, 1)] * len(made.temporaries), *(sizes[index] for index in guarded))
+        operations, build = made.on(platform), _plan_host if platform == "cpu" else _plan_device
+        buffers = [*definition.buffers, *range(arrays, arrays + len(made.temporaries))]
         content = made.content(operations)
 
         def plan() -> Plan:
             check_homes(definition.name, options.values, made.homes, platform)
-            build = _plan_host if platform == "cpu" else _plan_device
-            outputs = _output_sizes(signature, made.temporaries, guarded)
-            return build(definition.name, operations, buffers, signature, outputs, (definition, made))
+            return build(definition.name, operations, buffers, sizes, outputs, (definition, made))
 
         if available("cuda") == (platform == "cuda"):
             plan = functools.cache(plan)
@@ -286,75 +286,67 @@ LANGUAGE = _Callables(
 )
 
 
-def _output_sizes(signature: Signature, temporaries: Sequence[int], guarded: Sequence[int]) -> tuple[Any, ...]:
-    copies = (signature.input_sizes[index] for index in guarded)
-    return (*signature.output_sizes, *[(1, 1)] * len(temporaries), *copies)
+_Sizes = tuple[tuple[int, int], ...]
+_Operations = Sequence[tuple[Operation, Any]]
 
 
 def _plan_host(
-    name: str, operations: Sequence[Any], buffers: Sequence[int], signature: Signature, outputs: Any, alive: Any
+    name: str, operations: _Operations, buffers: Sequence[int], inputs: _Sizes, outputs: _Sizes, alive: Any
 ) -> HostPlan:
     """The plan that repeats operations on the CPU."""
     loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), 1, backward))
-    codes = [code and loaded(code, op.launch.backward) for op, code in operations]
-    made = [op if code is None else replace(op, entry=code[-1]) for (op, _), code in zip(operations, codes, strict=True)]
+    codes = [code and loaded(code, op.launch.backward) for op, code in operations]  # type: ignore[union-attr]
+    made = [replace(op, entry=code[-1]) if code else op for (op, _), code in zip(operations, codes, strict=True)]
     context, function = context_of(made, buffers), replay()
     return HostPlan(
-        name=name,
-        function=function.address,
-        inputs=signature.input_sizes,
-        outputs=outputs,
-        mutex=tile_mutex() if any(code and works_on_tiles(code) for _, code in operations) else None,
-        context=ctypes.addressof(context),
-        alive=(context, function, codes, alive),
+        name,
+        function.address,
+        inputs,
+        outputs,
+        tile_mutex() if any(code and works_on_tiles(code) for _, code in operations) else None,
+        ctypes.addressof(context),
+        (context, function, codes, alive),
     )
 
 
 def _plan_device(
-    name: str, operations: Sequence[Any], buffers: Sequence[int], signature: Signature, outputs: Any, alive: Any
+    name: str, operations: _Operations, buffers: Sequence[int], inputs: _Sizes, outputs: _Sizes, alive: Any
 ) -> DevicePlan:
     """The plan that repeats operations, all of them launches, on CUDA."""
     launches, loaded = recorded_launches(name, operations, buffers)
-    aligned = any(alignments_of(code.source, signature) for _, code in operations)
-    alignments = [16] * (len(signature.inputs) + len(outputs)) if aligned else []
-    return DevicePlan(name, signature.input_sizes, outputs, launches, alignments, (loaded, alive))
+    alignments = [16] * len(inputs + outputs) if any(loads_aligned(code.source) for _, code in operations) else []
+    return DevicePlan(name, inputs, outputs, launches, alignments, (loaded, alive))
 
 
 def _plan_python(
-    definition: _Callable, options: StaticValues, signature: Signature, guarded: Sequence[int], platform: str
+    definition: _Callable, options: StaticValues, signature: Signature, platform: str, inputs: _Sizes, outputs: _Sizes
 ) -> CallbackPlan:
     """The plan that calls the function in Python, on XLA's stream."""
-    name, outputs = definition.name, _output_sizes(signature, (), guarded)
+    name = definition.name
     check_homes(name, options.values, (), platform)
-    count = 3 + len(signature.inputs) + len(outputs)
 
     @FUNCTION
     def call(_: int, words_address: int) -> int:
-        words = (ctypes.c_int64 * count).from_address(words_address)
-        stream, ordinal, *addresses = words
+        words = (ctypes.c_int64 * (3 + len(inputs + outputs))).from_address(words_address)
+        stream, ordinal, *addresses, _ = words
+        on_cpu = platform == "cpu"
         try:
-            with LOCK:
-                device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
-                scope = wp.ScopedDevice(device) if platform == "cpu" else _on_stream(ordinal, stream)
-                with scope:
-                    definition.function(
-                        *definition.arguments(options.values, signature, lambda at, _: addresses[at], device)
-                    )
+            device = wp.get_device("cpu" if on_cpu else f"cuda:{ordinal}")
+            arrays = definition.arguments(options.values, signature, lambda at, _: addresses[at], device)
+            scope: Any = wp.ScopedDevice(device) if on_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
+            with LOCK, scope:
+                definition.function(*arrays)
         except Exception as error:
             words[-1] = error_code(error)
             return describe_to_c_string(name, type(error), error, error.__traceback__)
         return 0
 
-    return CallbackPlan(name, c_function(call), 0, signature.input_sizes, outputs, alive=(definition, call))
+    return CallbackPlan(name, c_function(call), 0, inputs, outputs, (definition, call))
 
 
 @functools.cache
 def _stream(ordinal: int, stream: int) -> wp.Stream:
     return wp.Stream(wp.get_cuda_device(ordinal), cuda_stream=stream)
-
-
-def _on_stream(ordinal: int, stream: int) -> wp.ScopedStream:
-    return wp.ScopedStream(_stream(ordinal, stream), sync_enter=False)
 
 
 @kept

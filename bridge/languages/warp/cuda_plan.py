@@ -46,7 +46,7 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
 
 
 def recorded_launches(
-    name: str, operations: Sequence[tuple[Operation, Generated]], buffers: Sequence[int]
+    name: str, operations: Sequence[tuple[Operation, Any]], buffers: Sequence[int]
 ) -> tuple[list[Launch], Any]:
     """The launches of a recording, and what keeps their machine code loaded on each of JAX's local GPUs.
 
@@ -86,13 +86,17 @@ def _require_gpu(name: str) -> None:
 
 
 def alignments_of(source: str, signature: Signature) -> list[int]:
-    """The bytes that the address of each array has to be a multiple of.
+    """The bytes that the address of each array has to be a multiple of."""
+    return [16] * len(signature.arrays) if loads_aligned(source) else []
+
+
+def loads_aligned(source: str) -> bool:
+    """Whether a kernel needs arrays at multiples of 16 bytes.
 
     Warp loads vectors and tiles at any address. Only where the kernel says ``aligned=True`` does it load 16 bytes of a
     tile at once without a look at the address; this is the second truth value in the generated code.
     """
-    aligned = re.search(r"\bwp::(?:adj_)?tile_(?:load|store)<[^()]*, (?:true|false), true[,>]", source)
-    return [16] * len(signature.arrays) if aligned else []
+    return re.search(r"\bwp::(?:adj_)?tile_(?:load|store)<[^()]*, (?:true|false), true[,>]", source) is not None
 
 
 def _check_device(kernel: wp.Kernel, launch: WarpLaunch, packed: Mapping[int, PackedLaunch]) -> LaunchShape:

@@ -5,9 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import warp as wp
+import warp
 
 from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT
+
+wp: Any = warp
+"""Warp without its annotations: a type checker cannot follow them in kernels."""
 
 _VALUE_BYTES = 128  # of the largest value that is filled in: a matrix of 4 x 4 float64
 _CHUNK = 64  # elements that one thread adds up
@@ -49,9 +52,7 @@ def sum_chunks(source: wp.array(dtype=Any), sums: wp.array(dtype=Any)):
 
 
 @wp.kernel(enable_backward=False)
-def scan_chunks(
-    source: wp.array(dtype=Any), before: wp.array(dtype=Any), inclusive: bool, target: wp.array(dtype=Any)
-):
+def scan_chunks(source: wp.array(dtype=Any), before: wp.array(dtype=Any), inclusive: bool, target: wp.array(dtype=Any)):
     chunk = wp.tid()
     total = source.dtype(0)
     if before.shape[0] > 0:
@@ -73,58 +74,42 @@ def launch_instead(name: str, alignment: Alignment, arguments: Sequence[Any]) ->
         alignment: Tells about the memory that the arguments point to.
         arguments: Its arguments.
     """
+    target, second, *rest = arguments
     if name == "wp_memset_host":
-        target, byte, size = arguments
-        width = math.gcd(8, size, alignment(target))
-        return _move(alignment, [(size // width, width, 0)], width, target, value=bytes([byte]) * width)
+        width = math.gcd(8, *rest, alignment(target))
+        return _move(alignment, [(rest[0] // width, width, 0)], width, target, bytes([second]) * width)
     if name == "wp_memtile_host":
-        target, value, size, count = arguments
-        return _move(alignment, [(count, size, 0)], size, target, value=bytes(value.contents))
+        size, count = rest
+        return _move(alignment, [(count, size, 0)], size, target, bytes(second.contents))
     if name == "wp_memcpy_h2h":
-        target, source, size = arguments
-        return _move(alignment, [], size, target, source)
-    if name == "wp_array_fill_host":
-        array, kind, value, size = arguments
-        dims = [(extent, stride, 0) for extent, stride in _extents(array.contents)]
-        return kind == 0 and _move(alignment, dims, size, array.contents.data, value=bytes(value.contents))
-    if name == "wp_array_copy_host":
-        array, other, *kinds, size = arguments
-        both = zip(_extents(array.contents), _extents(other.contents), strict=True)
-        dims = [(extent, stride, from_stride) for (extent, stride), (_, from_stride) in both]
-        return not any(kinds) and _move(alignment, dims, size, array.contents.data, other.contents.data)
-    kind = name.removesuffix("_host").rpartition("_")[2]
-    dtype = {"int": wp.int32, "int64": wp.int64, "float": wp.float32, "double": wp.float64}.get(kind)
-    is_scan = name.startswith("wp_array_scan")
-    if dtype is None or not (is_scan or name.startswith("wp_array_sum")):
-        return False
-    source, target, count, *strides = arguments[: 5 if is_scan else 4]
-    if arguments[5 if is_scan else 4] != 1 or {*strides} != {wp.types.type_size_in_bytes(dtype)}:
-        return False  # of vectors, or of elements apart
-    values = _view(source, dtype, [count])
-    if is_scan:
-        _scan(values, _view(target, dtype, [count]), bool(arguments[6]))
-    else:
-        _sum(values, _view(target, dtype, [1]))
-    return True
+        return _move(alignment, [], rest[0], target, second)
+    if name in ("wp_array_fill_host", "wp_array_copy_host"):
+        array, size = target.contents, rest[-1]
+        strides, is_fill = list(array.strides), "fill" in name
+        from_strides = [0] * len(strides) if is_fill else second.contents.strides
+        dims = list(zip(array.shape, strides, from_strides, strict=True))[: array.ndim]
+        source = bytes(rest[0].contents) if is_fill else second.contents.data
+        is_regular = not (second if is_fill else any(rest[:-1]))
+        return is_regular and _move(alignment, dims, size, array.data, source)
+    if (is_scan := name.startswith("wp_array_scan")) or name.startswith("wp_array_sum"):
+        dtype = {"int": wp.int32, "int64": wp.int64, "float": wp.float32, "double": wp.float64}[name.split("_")[3]]
+        count, *strides, length = rest[: 4 if is_scan else 3]
+        if length != 1 or {*strides} != {wp.types.type_size_in_bytes(dtype)}:
+            return False  # vectors, or elements apart
+        values = _view(target, dtype, count)
+        if is_scan:
+            _scan(values, _view(second, dtype, count), rest[-1])
+        else:
+            _sum(values, _view(second, dtype, 1))
+        return True
+    return False
 
 
-def _extents(array: Any) -> list[tuple[int, int]]:
-    """The extents of an array with their strides in bytes, from its descriptor."""
-    return [(int(array.shape[axis]), int(array.strides[axis])) for axis in range(array.ndim)]
+def _view(address: int, dtype: Any, *shape: int, **options: Any) -> Any:
+    return wp.array(ptr=address, dtype=dtype, shape=shape, device="cpu", **options)
 
 
-def _view(address: int, dtype: Any, shape: Sequence[int], strides: Sequence[int] | None = None) -> Any:
-    return wp.array(ptr=address, dtype=dtype, shape=tuple(shape), strides=strides and tuple(strides), device="cpu")
-
-
-def _move(
-    alignment: Alignment,
-    dims: Sequence[tuple[int, int, int]],
-    size: int,
-    target: int,
-    source: int | None = None,
-    value: bytes = b"",
-) -> bool:
+def _move(alignment: Alignment, dims: Sequence[tuple[int, ...]], size: int, target: int, source: int | bytes) -> bool:
     """Copies elements, or fills in a value. False if no kernel does so.
 
     Args:
@@ -132,13 +117,12 @@ def _move(
         dims: Extent, stride in the target and stride in the source, in bytes, of each dimension.
         size: Bytes of an element.
         target: Where the first element goes.
-        source: Where the first element is.
-        value: The element, in the place of a source.
+        source: Where the first element is, or the value.
     """
-    addresses = [target] if source is None else [target, source]
-    strides = [stride for _, *each in dims for stride in each]
-    width = math.gcd(8, size, *strides, *map(alignment, addresses))
-    merged: list[tuple[int, int, int]] = []
+    value = source if isinstance(source, bytes) else b""
+    addresses = [target] if isinstance(source, bytes) else [target, source]
+    width = math.gcd(8, size, *(stride for _, *each in dims for stride in each), *map(alignment, addresses))
+    merged: list[tuple[int, ...]] = []
     for extent, *steps in (*dims, (size // width, width, width)):
         if extent == 0:
             return True
@@ -148,22 +132,30 @@ def _move(
             merged.append((extent, *steps))
     if len(merged) > MAX_DIMENSIONS or len(value) > _VALUE_BYTES or any(each[0] > MAX_EXTENT for each in merged):
         return False
-    word = getattr(wp, f"uint{8 * width}")
-    words = np.frombuffer(value, f"u{width}").tolist()
+    word, words = getattr(wp, f"uint{8 * width}"), np.frombuffer(value, f"u{width}").tolist()
     is_flat = len(merged) <= 1 and len(words) <= 1
-    padded = [*[(1, width, width)] * ((1 if is_flat else MAX_DIMENSIONS) - len(merged)), *merged]
-    shape, to_strides, from_strides = zip(*padded, strict=True)
-    to = _view(target, word, shape, to_strides)
-    if source is not None:
-        given = _view(source, word, shape, from_strides)
-        wp.launch(copy_words if is_flat else copy_strided, dim=shape, inputs=[given, to], device="cpu")
+    merged = [*[(1, width, width)] * ((1 if is_flat else MAX_DIMENSIONS) - len(merged)), *merged]
+    shape, to_strides, from_strides = zip(*merged, strict=True)
+    to = _view(target, word, *shape, strides=to_strides)
+    if not isinstance(source, bytes):
+        kernel, given = copy_words if is_flat else copy_strided, [_view(source, word, *shape, strides=from_strides)]
     elif is_flat:
-        wp.launch(fill_words, dim=shape, inputs=[word(words[0]), to], device="cpu")
+        kernel, given = fill_words, [word(words[0])]
     else:
         length = _VALUE_BYTES // width
-        packed = wp.types.vector(length=length, dtype=word)(*words, *[0] * (length - len(words)))
-        wp.launch(fill_strided, dim=shape, inputs=[packed, len(words), to], device="cpu")
+        padded = [*words, *[0] * (length - len(words))]
+        kernel, given = fill_strided, [wp.types.vector(length=length, dtype=word)(*padded), len(words)]
+    wp.launch(kernel, dim=shape, inputs=[*given, to], device="cpu")
     return True
+
+
+def _sum(source: Any, target: Any) -> None:
+    """Adds up the elements of each chunk, or all of them if the target has one element."""
+    chunks = max(-(-source.size // _CHUNK), 1)
+    sums = target if chunks == target.size else wp.empty(chunks, dtype=source.dtype, device="cpu")
+    wp.launch(sum_chunks, dim=chunks, inputs=[source, sums], device="cpu")
+    if sums is not target:
+        _sum(sums, target)
 
 
 def _scan(source: Any, target: Any, inclusive: bool) -> None:
@@ -171,15 +163,6 @@ def _scan(source: Any, target: Any, inclusive: bool) -> None:
     chunks = -(-source.size // _CHUNK)
     before = wp.empty(chunks if chunks > 1 else 0, dtype=source.dtype, device="cpu")
     if chunks > 1:
-        wp.launch(sum_chunks, dim=chunks, inputs=[source, before], device="cpu")
+        _sum(source, before)
         _scan(before, before, inclusive=False)
     wp.launch(scan_chunks, dim=chunks, inputs=[source, before, inclusive, target], device="cpu")
-
-
-def _sum(source: Any, target: Any) -> None:
-    """Adds up all elements."""
-    chunks = -(-source.size // _CHUNK)
-    sums = target if chunks <= 1 else wp.empty(chunks, dtype=source.dtype, device="cpu")
-    wp.launch(sum_chunks, dim=max(chunks, 1), inputs=[source, sums], device="cpu")
-    if chunks > 1:
-        _sum(sums, target)

@@ -194,21 +194,13 @@ def plan_call(options: WrapperOptions, statics: Sequence[StaticValue], arrays: S
             "at least one thread, or declare empty outputs."
         )
     instance = instantiated(kernel, [(p.ndim, str(p.dtype), p.inner or ()) for p in parameters])
-    codes = _generated_anywhere(instance, options.block_dim)
+    codes = tuple(
+        code for code in generated_everywhere(instance, options.block_dim).values() if isinstance(code, Generated)
+    )
     planned = Planned(options, instance, parameters, values, shapes, dims, codes, kernel_checks())
     check_not_written(kernel.key, parameters, planned.uses)
     Outputs.of([planned.result(p) for p in planned.outputs], kernel.key).check_precision(kernel.key)
     return planned
-
-
-def _generated_anywhere(kernel: wp.Kernel, block_dim: int | None) -> tuple[Generated, ...]:
-    """The code of a kernel for each platform that Warp can generate it for.
-
-    Raises:
-        KernelCompileError: There is none.
-    """
-    codes = generated_everywhere(kernel, block_dim).values()
-    return tuple(code for code in codes if not isinstance(code, KernelCompileError))
 
 
 def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, Generated | KernelCompileError]:
@@ -218,13 +210,15 @@ def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, 
         KernelCompileError: There is none for any platform.
     """
     codes: dict[str, Generated | KernelCompileError] = {}
+    refusals = []
     for platform in LANGUAGE.platforms:
         try:
             codes[platform] = generated(kernel, platform, block_dim)
         except KernelCompileError as error:  # raised again when the kernel is compiled for this platform
             codes[platform] = error
-    if all(isinstance(refusal := code, KernelCompileError) for code in codes.values()):
-        raise refusal
+            refusals.append(error)
+    if len(refusals) == len(codes):
+        raise refusals[-1]
     return codes
 
 

@@ -103,7 +103,7 @@ class WarpRecording:
             else:
                 each = op.on_cuda
             for one in each:
-                code = self.codes(one.launch.kernel, one.launch.block_dim)[platform] if one.launch else None
+                code = self.codes(*one.launch.code)[platform] if one.launch else None
                 if isinstance(code, KernelCompileError):
                     raise code
                 made.append((one, code))
@@ -152,13 +152,13 @@ class _Threads(int):
 
     on_cuda: int
 
-    @classmethod
-    def of(cls, asked: int | None) -> _Threads:
-        if isinstance(asked, cls):
-            return asked
-        block = cls(1)
-        block.on_cuda = asked if asked and asked > 0 else block_dim_on("cuda", None)
-        return block
+
+def _threads(_: Any, asked: int | None) -> _Threads:
+    if isinstance(asked, _Threads):
+        return asked
+    block = _Threads(1)
+    block.on_cuda = asked if asked and asked > 0 else block_dim_on("cuda", None)
+    return block
 
 
 @dataclass
@@ -265,7 +265,7 @@ class _Recorder:
                 if not hasattr(each.adj, "kernel_dim"):
                     each.adj.get_references()  # finds the dimensions of a launch, which loading would have found
         facts = {"det_launch_meta": None, "cluster_dim": 1, "forward": self, "backward": self}
-        hooks = types.SimpleNamespace(**facts, block=_Threads.of(block_dim))
+        hooks = types.SimpleNamespace(**facts, block=_threads(device, block_dim))
         return types.SimpleNamespace(get_kernel_hooks=lambda kernel: hooks)
 
     def launch(self, kernel: Any, hooks: Any, params: Sequence[Any], adjoint: bool) -> None:
@@ -320,10 +320,10 @@ class _Recorder:
 
         uses: dict[int | None, Uses] = {}
         for op in self.operations:
+            launch: Any = op.launch
             for buffer, use in op.touched:
                 if not isinstance(use, frozenset):
-                    launch, label = op.launch, op.launch.kernel.adj.args[use].label
-                    found = uses_in(launch.kernel, launch.block_dim, launch.backward)
+                    found, label = uses_in(*launch.code, launch.backward), launch.kernel.adj.args[use].label
                     use = frozenset[str]().union(*(each[label] for each in found))
                 uses[buffer] = uses.get(buffer, frozenset()) | use
         temporaries, homes = tuple(size for _, size in self.ranges[array_count:]), tuple(self.homes.values())
@@ -386,9 +386,7 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         recorder.refuse(f"Warp {wp.__version__} launches in another way. Install a later warp-lang")
 
     def only_here(do: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **options: (do if threading.get_ident() == recorder.thread else otherwise)(
-            *args, **options
-        )
+        return lambda *args, **named: (do if threading.get_ident() == recorder.thread else otherwise)(*args, **named)
 
     def reads(array: Any) -> Any:
         if threading.get_ident() != recorder.thread:
@@ -411,20 +409,22 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         if recorder.place(getattr(value, "ptr", None) or 0) is None:  # memory that outlives the recording
             recorder.alive.append(value)
             fields = vars(value).values() if hasattr(value, "_cls") else [value]  # of a struct
-            kept = [each for each in fields if isinstance(each, wp.array) and each.ptr and recorder.place(each.ptr) is None]
-            recorder.homes.update({each.device.alias: each.device for each in kept})
+            arrays: list[Any] = [each for each in fields if isinstance(each, wp.array) and each.ptr]
+            kept = [array for array in arrays if recorder.place(array.ptr) is None]
+            recorder.homes.update({array.device.alias: array.device for array in kept})
         return pack(*args)
 
     values = "it reads the values of an array, or writes them from Python"
     of_array: Any = wp.array
     interface, dlpack = of_array.__array_interface__, of_array.__dlpack__
+    build = getattr(context, bounds)
     pack, capture = context.pack_arg, context._get_apic_capture_for_device
     replaced = [
         (context.runtime, "core", _Library(library, recorder)),
         (context, "invoke", only_here(recorder.launch, context.invoke)),
         (context.Module, "load", only_here(recorder.load, context.Module.load)),
-        (context, resolve, only_here(lambda _, block_dim: _Threads.of(block_dim), getattr(context, resolve))),
-        (context, bounds, only_here(functools.partial(recorder.bounds_of, getattr(context, bounds)), getattr(context, bounds))),
+        (context, resolve, only_here(_threads, getattr(context, resolve))),
+        (context, bounds, only_here(functools.partial(recorder.bounds_of, build), build)),
         (context, "pack_arg", only_here(keep, pack)),
         (context, "_get_apic_capture_for_device", capture_of),
         (wp.array, "__array_interface__", property(reads)),

@@ -127,6 +127,7 @@ _OBJECTS = (wp.Mesh, wp.Bvh, wp.HashGrid, wp.Volume)
 _ids: dict[Any, int] = {}
 """The objects whose ids were passed. They live as long as the process, as machine code that gets their ids does."""
 
+
 def check_homes(name: str, values: Iterable[bytes], devices: Iterable[Any], platform: str) -> None:
     """Refuses memory that a kernel could not reach: reading it would end the process on a GPU.
 
@@ -139,12 +140,12 @@ def check_homes(name: str, values: Iterable[bytes], devices: Iterable[Any], plat
     Raises:
         PlatformError: An object or array is on another platform.
     """
-    objects = [(type(each).__name__, each.device, number) for each, number in list(_ids.items())]
-    passed = [(kind, on) for kind, on, number in objects if any(number.to_bytes(8, "little") in each for each in values)]
-    for kind, on in [*passed, *(("array that was not passed", on) for on in devices)]:
+    passed = [each for each, number in list(_ids.items()) if any(number.to_bytes(8, "little") in one for one in values)]
+    homes = [(f"a {type(each).__name__}", each.device) for each in passed]
+    for kind, on in [*homes, *(("an array that was not passed", on) for on in devices)]:
         if on.is_cuda != (platform == "cuda"):
             raise PlatformError(
-                f"{name} is lowered for {platform}, but uses a {kind} on Warp's device {on}. Make it on a {platform} "
+                f"{name} is lowered for {platform}, but uses {kind} on Warp's device {on}. Make it on a {platform} "
                 "device (device=...), or put the inputs on the other one (jax.device_put)."
             )
 

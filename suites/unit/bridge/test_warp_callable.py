@@ -175,7 +175,7 @@ def totals(a: FLOATS, out: FLOATS):
     total = wp.empty(1, dtype=float)
     wp.utils.array_sum(a, out=total)
     wp.copy(out, total, count=1)
-    wp.copy(out, a, dest_offset=1, src_offset=1, count=7)
+    wp.copy(out, a, dest_offset=1, src_offset=1, count=a.size - 1)
 
 
 def adjoins(a: FLOATS, out: FLOATS):
@@ -323,6 +323,8 @@ def test_what_cannot_be_recorded_is_named_and_nothing_is_left_behind(function, w
 
 def test_a_function_that_reads_values_runs_in_python_when_asked():
     np.testing.assert_array_equal(jax.vmap(warp_callable(reads, python_call=True))(BATCH)[0][:, 3], BATCH[:, 0])
+    with pytest.raises(jax.errors.JaxRuntimeError, match="raises raised LookupError: of its own"):
+        jax.block_until_ready(warp_callable(raises, python_call=True)(X))
 
 
 def test_inputs_do_not_change():
@@ -332,6 +334,9 @@ def test_inputs_do_not_change():
 
     with pytest.raises(SignatureError, match=r"writes to its input 'a'.*in_out_argnames=\['a'\]"):
         warp_callable(writes)(X)
+    before = np.asarray(X).copy()
+    np.testing.assert_array_equal(warp_callable(writes, python_call=True)(X)[0], X + 1)
+    np.testing.assert_array_equal(X, before)
     call = warp_callable(writes, 2, in_out_argnames=["a"])
     for results in (call(X), warp_callable(writes, 2, in_out_argnames=["a"], python_call=True)(X)):
         np.testing.assert_array_equal(results, [X + 1, X + 1])

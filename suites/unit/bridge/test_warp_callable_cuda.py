@@ -1,8 +1,10 @@
-"""warp_callable on CUDA, without a GPU: launches reach a stand-in for cuLaunchKernelEx, which runs the code of the CPU."""
+"""warp_callable on CUDA, without a GPU: a stand-in for cuLaunchKernelEx runs the code of the CPU."""
 
 import contextlib
 import ctypes
+import functools
 import itertools
+import re
 import types
 from unittest import mock
 
@@ -11,58 +13,48 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import BridgeError, PlatformError, RecordingError, warp_callable
+from bridge import PlatformError, RecordingError, export_checks, jax_kernel, warp_callable
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
-from bridge.ffi.native.addresses import c_function
-from bridge.ffi.plans import device
-from bridge.ffi.target import Target
 from bridge.languages.warp import callables, cuda_plan
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
 from bridge.languages.warp.recording import WarpRecording
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
+from suites.unit.bridge.test_device_plan import Recorder
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, RIGHT, X
 
-_POINTERS = ctypes.POINTER(ctypes.c_void_p)
-_LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint * 6), ctypes.c_size_t, _POINTERS, ctypes.c_void_p)
 
-
-class Device:
-    """Runs launches at once, on the CPU.
-
-    Attributes:
-        launches: Blocks and threads of a block of each launch, with the words of its bounds.
-    """
+class Gpu(Recorder):
+    """Runs launches at once, on the CPU, and notes the blocks and the threads of each."""
 
     def __init__(self):
-        self.launches, self._loaded, self._numbers = [], {}, itertools.count(1)
-        self._launch = _LAUNCH(self._run)
-        addresses = c_function(self._launch), c_function(device.DESCRIBE(lambda *_: 0))
-        self.target = Target(
-            f"bridge_test_warp_cuda_{id(self)}", "cpu", lambda: device.compile_execute(*addresses, on_stream=False)
-        )
+        super().__init__()
+        self._loaded, self._numbers = {}, itertools.count(1)
 
     def load(self, made, of, block_dim, backward):
         """Loads the code of the CPU in the place of the code for CUDA; returns a number as its address."""
         alive, _, entry = load(generated(made.kernel, "cpu", None), wp.get_device("cpu"), 1, backward)
-        self._loaded[number := next(self._numbers)] = entry, len(made.kernel.adj.args) + 1 if backward else None, alive
+        structs = [1, 1 + len(made.kernel.adj.args)][: 1 + backward]
+        self._loaded[number := next(self._numbers)] = entry, structs
         return alive, types.SimpleNamespace(forward_smem_bytes=0, backward_smem_bytes=0), number
 
-    def _run(self, config, handle, parameters, _):
-        extents = [*config.contents]
-        self.launches.append((extents[0], extents[3]))
-        entry, adjoints, _ = self._loaded[handle]
-        given = [parameters[0], parameters[1]] + ([] if adjoints is None else [parameters[adjoints]])
-        ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(given))(entry)(*given)
+    def _record(self, configuration, handle, parameters, extra):
+        self.launches.append((configuration.contents.grid[0], configuration.contents.block[0]))
+        entry, structs = self._loaded[handle]
+        addresses = [parameters[index] for index in (0, *structs)]
+        ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(addresses))(entry)(*addresses)
         return 0
 
 
-@pytest.fixture(scope="module")
+STAND_IN = functools.cache(Gpu)
+
+
+@pytest.fixture
 def gpu():
-    """Lets callables record for the CPU what they record for CUDA."""
-    stand_in, on = Device(), WarpRecording.on
+    """Gives programs for the CPU what programs for CUDA get."""
+    stand_in, on = STAND_IN(), WarpRecording.on
     with contextlib.ExitStack() as stack:
         for of, name, new in (
             (WarpRecording, "on", lambda self, platform: on(self, "cuda")),
@@ -80,18 +72,64 @@ def gpu():
 
 
 def fresh(function):
-    """A copy that nothing was recorded of."""
+    """The callable of a copy, of which nothing was recorded."""
     copy = types.FunctionType(function.__code__, function.__globals__, function.__name__)
     copy.__annotations__ = function.__annotations__
     return warp_callable(copy)
 
 
-@pytest.mark.parametrize(
-    ("function", "expected"), [each for each in RIGHT if each[0] is not cases.sorts], ids=lambda f: f.__name__
-)
-def test_launches_do_what_the_function_says_alone_and_for_each_element_of_a_batch(gpu, function, expected):
-    call = fresh(function)
-    (alone,), (batch,) = call(X), jax.jit(jax.vmap(call))(BATCH)
-    rows = [expected(np.asarray(row)) for row in BATCH]
-    np.testing.assert_allclose(alone, rows[0], rtol=1e-6)
-    np.testing.assert_allclose(batch, rows, rtol=1e-6)
+def scans_before(a: FLOATS, out: FLOATS):
+    wp.utils.array_scan(a, out, inclusive=False)
+
+
+LARGE = np.arange(5000, dtype=np.float32) % 7  # more than _CHUNK**2
+CASES = [(function, expected, BATCH) for function, expected in RIGHT if function is not cases.sorts]
+CASES += [
+    (scans_before, lambda x: np.cumsum(x) - x, jnp.stack([LARGE, LARGE + 1])),
+    (cases.scans, np.cumsum, jnp.stack([LARGE, LARGE + 1])),
+    (cases.totals, dict(RIGHT)[cases.totals], jnp.stack([LARGE[:70]])),
+]
+
+
+@pytest.mark.parametrize(("function", "expected", "batch"), CASES, ids=lambda each: getattr(each, "__name__", ""))
+def test_launches_do_what_the_function_says_alone_and_for_each_element_of_a_batch(gpu, function, expected, batch):
+    call, rows = fresh(function), [expected(np.asarray(row)) for row in batch]
+    np.testing.assert_allclose(call(batch[0])[0], rows[0], rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.vmap(call))(batch)[0], rows, rtol=1e-6)
+
+
+def test_blocks_have_the_threads_that_the_launch_asks_for(gpu):
+    def asks(a: FLOATS, out: FLOATS):
+        wp.launch_tiled(cases.doubled_tile, dim=[2], inputs=[a, out], block_dim=32)
+        wp.launch(cases.increment, dim=100, inputs=[wp.zeros(100, dtype=float)], block_dim=64)
+        wp.launch(cases.increment, dim=300, inputs=[wp.zeros(300, dtype=float)])
+
+    gpu.launches.clear()
+    np.testing.assert_array_equal(warp_callable(asks)(X)[0], 2 * X)
+    assert gpu.launches == [(2, 32), (1, 256), (2, 64), (1, 256), (2, 256)]
+
+
+def test_a_sort_is_refused_by_name(gpu):
+    what = (
+        "sorts cannot be recorded for CUDA: no launch does what Warp's wp_radix_sort_pairs_float_host does.*python_call"
+    )
+    with pytest.raises(RecordingError, match=what):
+        fresh(cases.sorts)(X)
+
+
+def test_a_machine_without_a_gpu_exports_the_same_program_each_time():
+    def program():
+        spec = jax.ShapeDtypeStruct((8,), np.float32)
+        call = jax.jit(fresh(cases.fills_and_copies))
+        exported = jax.export.export(call, platforms=("cuda",), disabled_checks=export_checks())(spec)
+        return re.findall(r"@bridge_cuda\(.*", exported.mlir_module())
+
+    assert len(program()) == 1
+    assert program() == program()
+
+
+def test_memory_of_the_cpu_is_refused_on_cuda():
+    mesh = wp.Mesh(wp.zeros(3, dtype=wp.vec3, device="cpu"), wp.array([0, 1, 2], dtype=int, device="cpu"))
+    call = jax.jit(lambda points: jax_kernel(cases.distance)(mesh, points))
+    with pytest.raises(PlatformError, match="lowered for cuda, but uses a Mesh on Warp's device cpu"):
+        call.trace(jnp.ones((2, 3))).lower(lowering_platforms=("cuda",))
