@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
-import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,14 +28,14 @@ from bridge.languages.extras import require_warp
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
 from bridge.languages.release import kept
 from bridge.languages.warp.cpu_plan import tile_mutex, works_on_tiles
-from bridge.languages.warp.cuda_plan import loads_aligned, recorded_launches
+from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
 from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
 from bridge.languages.warp.inputs import check_not_written, only_read
 from bridge.languages.warp.packing import load, value_of
 from bridge.languages.warp.parameters import Role, WarpParameter, concrete, parameters_of
 from bridge.languages.warp.planned import check_extents, output_shape
 from bridge.languages.warp.recording import ADVICE, WarpRecording, record
-from bridge.languages.warp.replay import Operation, context_of, replay
+from bridge.languages.warp.replay import context_of, replay
 from bridge.languages.warp.settings import check_warp, configured
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_homes, check_output_dims
 from bridge.languages.wrapper import says_its_call
@@ -57,40 +56,50 @@ def warp_callable(
     has_side_effect: bool = False,
     python_call: bool = False,
 ) -> Callable[..., list[jax.Array]]:
-    """Makes a Python function that launches Warp kernels callable from JAX on the CPU, with no Python in the call.
+    """Makes a Python function that launches Warp kernels callable from JAX, on the CPU and on CUDA, with no Python in it.
 
     This function has the parameters and results of ``warp.jax_callable``. The function runs once for each set of shapes
-    and values, when JAX traces the call. What it does is recorded, and native code repeats it.
+    and values, when JAX traces the call. What it does is recorded, and native code repeats it. It is recorded on arrays
+    of Warp's CPU device, which is also the current device, whatever the call runs on. On CUDA every operation becomes
+    a launch on XLA's stream, which XLA may record into CUDA graphs. Kernels are compiled for a platform when JAX lowers
+    the call for it. So a machine without a GPU can export a call for CUDA.
 
     Args:
         func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then
-            outputs. It may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy and scan arrays, and make
-            temporaries with ``wp.zeros`` and ``wp.empty``. It writes every element of its outputs, and does not write
-            to its inputs. What it does depends only on shapes, and on the values of parameters that are no arrays.
+            outputs. It may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy, scan, sum and (on the CPU)
+            sort arrays, and make temporaries with ``wp.zeros`` and ``wp.empty``. It names no device, writes every
+            element of its outputs, and does not write to its inputs. What it does depends only on shapes, and on the
+            values of parameters that are no arrays.
         num_outputs: Number of arrays returned, in/out arguments included.
-        graph_mode: Changes nothing on the CPU.
+        graph_mode: Changes nothing: XLA decides what it records into CUDA graphs.
         vmap_method: As for :func:`bridge.numba_kernel`: each element of a batch is computed by itself. If the function
             makes temporaries, there is one call for each element, so that they share the memory of one.
         output_dims: Shape of the outputs, in elements: one for all, or a dict by name; by default the shape of the
             first array.
         in_out_argnames: Parameters that are given an initial value and returned; they come first among the results.
-        module_preload_mode: Changes nothing: kernels are loaded when a call is traced.
+        module_preload_mode: Changes nothing: kernels are loaded before the program runs.
         has_side_effect: Run the function even if nothing uses its results.
-        python_call: Do not record the function, but call it in Python, each time and for each element of a batch.
+        python_call: Do not record the function, but call it in Python, each time and for each element of a batch, with
+            arrays of the device that the call runs on, whose current stream is XLA's. It gets copies of inputs that are
+            used elsewhere. An exception reaches the caller as a JAX runtime error.
 
     Returns:
         A function of the inputs that returns a list: in/out arguments, then outputs. Values that are no arrays are
         static. Also takes ``output_dims`` and ``vmap_method``, for a single call. A ``warp.Mesh``, ``Bvh``,
-        ``HashGrid`` or ``Volume`` may be passed for its id, a parameter of the type ``warp.uint64``. It then lives as
-        long as the process, and the call cannot be exported.
+        ``HashGrid`` or ``Volume`` of the device that the call runs on may be passed for its id, a parameter of the type
+        ``warp.uint64``. It then lives as long as the process, and the call cannot be exported.
 
     Raises:
         KernelTypeError: ``func`` is no Python function, or has a parameter without an annotation of a type of Warp.
         SignatureError: An option, or, when called, an argument does not fit the function; or it writes to an input.
         ParameterError: When called: a value is traced.
         RecordingError: When called: the function did something that cannot be repeated, such as reading values, or
-            building a mesh; or it raised, or left out an output. The message names it.
-        PlatformError: When lowered for another platform than the CPU.
+            building a mesh; or it raised, or left out an output. The message names it. When lowered for CUDA: it sorts,
+            sums or scans vectors, or fills in values of more than 128 bytes.
+        PlatformError: When lowered: there is no such device, or an object or array that the function uses without
+            passing it is on another one.
+        KernelCompileError: When called or lowered: Warp cannot compile a kernel.
+        LaunchError: When lowered: a launch is over a limit of the device.
 
     The function has no derivative; attach one as for :func:`bridge.numba_kernel`.
     """
@@ -208,33 +217,29 @@ class _Callable(Definition):
 
     def recorded(self, options: StaticValues, signature: Signature) -> tuple[WarpRecording, tuple[int, ...]]:
         """What the function does, and the inputs that it gets copies of. It runs now, if it did not before."""
-        key = options, signature, configured()
-        if key not in self.recordings:  # the caller holds the lock of the definition
-            self.recordings[key] = self._record(options, signature)
-        return self.recordings[key]
+        if (key := (options, signature, configured())) in self.recordings:  # the caller holds the lock
+            return self.recordings[key]
 
-    def _record(self, options: StaticValues, signature: Signature) -> tuple[WarpRecording, tuple[int, ...]]:
-        def reserved(reserve: Callable[[int, int], int]) -> list[Any]:
-            def address(_: int, array: Any) -> int:
-                return reserve(math.prod(array.extents) * array.item_bytes, array.item_bytes)
+        def arguments(reserve: Callable[[Any], int]) -> list[Any]:
+            return self.arguments(options.values, signature, lambda _, array: reserve(array), "cpu")
 
-            return self.arguments(options.values, signature, address, "cpu")
-
-        made = record(self.name, self.function, reserved)
+        made = record(self.name, self.function, arguments)
         uses = {at: made.uses.get(index, frozenset[str]()) for index, at in enumerate(self.buffers)}
-        inputs, first = list(enumerate(self.inputs)), len(self.inputs)
         by_name = {p.name: uses[at] for at, p in enumerate((*self.inputs, *self.results)) if at in uses}
         check_not_written(self.name, self.parameters, by_name)
         if not only_read(made.uses.get(None, frozenset())):
             raise RecordingError(
                 f"{self.name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}"
             )
-        for at, p in enumerate(self.results, first):
+        for at, p in enumerate(self.results, len(self.inputs)):
             if p.role is Role.OUTPUT and only_read(uses[at]) and 0 not in signature.arrays[at].extents:
                 raise RecordingError(
                     f"{self.name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}"
                 )
-        return made, tuple(at for at, p in inputs if p.role is Role.INPUT and not only_read(uses[at]))
+        inputs = enumerate(self.inputs)
+        guarded = tuple(at for at, p in inputs if p.role is Role.INPUT and not only_read(uses[at]))
+        self.recordings[key] = made, guarded
+        return made, guarded
 
 
 class StaticValues(msgspec.Struct, frozen=True):
@@ -250,7 +255,7 @@ class _Callables(NativeLanguage[_Callable, StaticValues]):
         if options.python_call:
             guarded = tuple(index for index, p in enumerate(definition.inputs) if p.role is Role.INPUT)
             outputs = (*signature.output_sizes, *(sizes[index] for index in guarded))
-            in_python = functools.partial(_plan_python, definition, options, signature, platform, sizes, outputs)
+            in_python = functools.partial(_plan_python, definition, options, signature, platform, (sizes, outputs))
             return Compiled(None, in_python, guarded=guarded)
         made, guarded = definition.recorded(options, signature)
         outputs = (*signature.output_sizes, *[(1, 1)] * len(made.temporaries), *(sizes[index] for index in guarded))
@@ -260,7 +265,7 @@ class _Callables(NativeLanguage[_Callable, StaticValues]):
 
         def plan() -> Plan:
             check_homes(definition.name, options.values, made.homes, platform)
-            return build(definition.name, operations, buffers, sizes, outputs, (definition, made))
+            return build(definition.name, operations, buffers, (sizes, outputs), (definition, made))
 
         if available("cuda") == (platform == "cuda"):
             plan = functools.cache(plan)
@@ -286,40 +291,30 @@ LANGUAGE = _Callables(
 )
 
 
-_Sizes = tuple[tuple[int, int], ...]
-_Operations = Sequence[tuple[Operation, Any]]
+_Sizes = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+_Operations = Sequence[tuple[Any, Any]]
 
 
-def _plan_host(
-    name: str, operations: _Operations, buffers: Sequence[int], inputs: _Sizes, outputs: _Sizes, alive: Any
-) -> HostPlan:
+def _plan_host(name: str, operations: _Operations, buffers: Sequence[int], sizes: _Sizes, alive: Any) -> HostPlan:
     """The plan that repeats operations on the CPU."""
     loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), 1, backward))
-    codes = [code and loaded(code, op.launch.backward) for op, code in operations]  # type: ignore[union-attr]
+    codes = [code and loaded(code, op.launch.backward) for op, code in operations]
     made = [replace(op, entry=code[-1]) if code else op for (op, _), code in zip(operations, codes, strict=True)]
     context, function = context_of(made, buffers), replay()
-    return HostPlan(
-        name,
-        function.address,
-        inputs,
-        outputs,
-        tile_mutex() if any(code and works_on_tiles(code) for _, code in operations) else None,
-        ctypes.addressof(context),
-        (context, function, codes, alive),
-    )
+    mutex = tile_mutex() if any(code and works_on_tiles(code) for _, code in operations) else None
+    alive = context, function, codes, alive
+    return HostPlan(name, function.address, *sizes, mutex, ctypes.addressof(context), alive)
 
 
-def _plan_device(
-    name: str, operations: _Operations, buffers: Sequence[int], inputs: _Sizes, outputs: _Sizes, alive: Any
-) -> DevicePlan:
+def _plan_device(name: str, operations: _Operations, buffers: Sequence[int], sizes: _Sizes, alive: Any) -> DevicePlan:
     """The plan that repeats operations, all of them launches, on CUDA."""
     launches, loaded = recorded_launches(name, operations, buffers)
-    alignments = [16] * len(inputs + outputs) if any(loads_aligned(code.source) for _, code in operations) else []
-    return DevicePlan(name, inputs, outputs, launches, alignments, (loaded, alive))
+    alignments = alignments_of((code.source for _, code in operations), sum(map(len, sizes)))
+    return DevicePlan(name, *sizes, launches, alignments, (loaded, alive))
 
 
 def _plan_python(
-    definition: _Callable, options: StaticValues, signature: Signature, platform: str, inputs: _Sizes, outputs: _Sizes
+    definition: _Callable, options: StaticValues, signature: Signature, platform: str, sizes: _Sizes
 ) -> CallbackPlan:
     """The plan that calls the function in Python, on XLA's stream."""
     name = definition.name
@@ -327,7 +322,7 @@ def _plan_python(
 
     @FUNCTION
     def call(_: int, words_address: int) -> int:
-        words = (ctypes.c_int64 * (3 + len(inputs + outputs))).from_address(words_address)
+        words = (ctypes.c_int64 * (3 + sum(map(len, sizes)))).from_address(words_address)
         stream, ordinal, *addresses, _ = words
         on_cpu = platform == "cpu"
         try:
@@ -341,7 +336,7 @@ def _plan_python(
             return describe_to_c_string(name, type(error), error, error.__traceback__)
         return 0
 
-    return CallbackPlan(name, c_function(call), 0, inputs, outputs, (definition, call))
+    return CallbackPlan(name, c_function(call), 0, *sizes, (definition, call))
 
 
 @functools.cache

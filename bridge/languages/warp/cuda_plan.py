@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
     recorded = {ordinal: pack(made, launch, "cuda", wp.get_cuda_device(ordinal)) for ordinal in local_ordinals()}
     packed = {ordinal: one for ordinal, one in recorded.items() if one is not None}  # empty if no thread runs
     launches = [_device_launch(kernel, launch, packed)] if packed else []
-    alignments = alignments_of(made.source, signature)
+    alignments = alignments_of([made.source], len(signature.arrays))
     return DevicePlan(kernel.key, signature.input_sizes, signature.output_sizes, launches, alignments, packed)
 
 
@@ -85,18 +85,14 @@ def _require_gpu(name: str) -> None:
         )
 
 
-def alignments_of(source: str, signature: Signature) -> list[int]:
-    """The bytes that the address of each array has to be a multiple of."""
-    return [16] * len(signature.arrays) if loads_aligned(source) else []
-
-
-def loads_aligned(source: str) -> bool:
-    """Whether a kernel needs arrays at multiples of 16 bytes.
+def alignments_of(sources: Iterable[str], count: int) -> list[int]:
+    """The bytes that the address of each of ``count`` arrays has to be a multiple of.
 
     Warp loads vectors and tiles at any address. Only where the kernel says ``aligned=True`` does it load 16 bytes of a
     tile at once without a look at the address; this is the second truth value in the generated code.
     """
-    return re.search(r"\bwp::(?:adj_)?tile_(?:load|store)<[^()]*, (?:true|false), true[,>]", source) is not None
+    aligned = re.compile(r"\bwp::(?:adj_)?tile_(?:load|store)<[^()]*, (?:true|false), true[,>]")
+    return [16] * count if any(map(aligned.search, sources)) else []
 
 
 def _check_device(kernel: wp.Kernel, launch: WarpLaunch, packed: Mapping[int, PackedLaunch]) -> LaunchShape:

@@ -1,9 +1,11 @@
-"""Records what a Python function does with Warp on the CPU once, so that native code can repeat it.
+"""Records what a Python function does with Warp once, so that native code can repeat it on the CPU and on CUDA.
 
-The function runs with arrays that no kernel ever sees: each launch, and each call of Warp's library that zeroes, fills,
-copies, scans, sums or sorts, is noted instead of made. It becomes a block of words, in which native code fills in the
-addresses of a call. Any other call of the library is refused by its name. Warp keeps its own record at the same time,
-of the operations that reach its library: if one does, it went past the notes, and the recording is refused too.
+The function runs with arrays of the CPU that no kernel ever sees: each launch, and each call of Warp's library that
+zeroes, fills, copies, scans, sums or sorts, is noted instead of made. It becomes a block of words, in which native code
+fills in the addresses of a call. Any other call of the library is refused by its name. Warp keeps its own record at the
+same time, of the operations that reach its library: if one does, it went past the notes, and the recording is refused
+too. Nothing is compiled meanwhile. So the recording needs no GPU, and holds what CUDA has to know besides: the threads
+of each block, and the launches that take the place of the library's functions.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from bridge.languages.warp.packing import laid_out
 from bridge.languages.warp.planned import generated_everywhere
 from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation, RecordedLaunch
 from bridge.languages.warp.settings import block_dim_on, internals
+from bridge.signature.array_types import ArrayType
 
 ADVICE = "; pass python_call=True to call it in Python each time."
 
@@ -118,15 +121,14 @@ class WarpRecording:
 
 
 def record(
-    name: str, function: Callable[..., None], make_arguments: Callable[[Callable[[int, int], int]], Any]
+    name: str, function: Callable[..., None], make_arguments: Callable[[Callable[[ArrayType], int]], Any]
 ) -> WarpRecording:
     """Runs a function, and notes what it does.
 
     Args:
         name: The function, for errors.
         function: The function.
-        make_arguments: Makes its arguments, from a function that gives an address for so many bytes of elements of so
-            many bytes.
+        make_arguments: Makes its arguments, from a function that gives an address for the type of an array.
 
     Raises:
         RecordingError: The function raised, or did something that cannot be repeated.
@@ -185,12 +187,13 @@ class _Recorder:
         self.refused = self.refused or what
         raise RecordingError(what)
 
-    def reserve(self, size: int, item_size: int) -> int:
+    def reserve(self, array: ArrayType) -> int:
         """The address of memory for an array of the function. Nothing writes to it."""
+        size = math.prod(array.extents) * array.item_bytes
         memory = np.empty(size + 64, np.uint8)
         self.memory.append(memory)
         self.ranges.append((memory.ctypes.data, size))
-        self.alignments.append(item_size)  # XLA may pass a slice of a larger array
+        self.alignments.append(array.item_bytes)  # XLA may pass a slice of a larger array
         return memory.ctypes.data
 
     def native(self, name: str, function: Any) -> Any:
@@ -311,20 +314,14 @@ class _Recorder:
 
     def recording(self, array_count: int) -> WarpRecording:
         """The recording. The first buffers are the function's arrays."""
-        codes = functools.cache(generated_everywhere)
-
-        @functools.cache
-        def uses_in(kernel: Any, block_dim: int, backward: bool) -> list[dict[str, Uses]]:
-            made = codes(kernel, block_dim).values()
-            return [code.uses(backward=backward) for code in made if isinstance(code, Generated)]
-
-        uses: dict[int | None, Uses] = {}
+        codes, uses = functools.cache(generated_everywhere), dict[int | None, Uses]()
         for op in self.operations:
             launch: Any = op.launch
+            made = codes(*launch.code).values() if launch else ()
+            found = [code.uses(backward=launch.backward) for code in made if isinstance(code, Generated)]
             for buffer, use in op.touched:
                 if not isinstance(use, frozenset):
-                    found, label = uses_in(*launch.code, launch.backward), launch.kernel.adj.args[use].label
-                    use = frozenset[str]().union(*(each[label] for each in found))
+                    use = frozenset[str]().union(*(each[launch.kernel.adj.args[use].label] for each in found))
                 uses[buffer] = uses.get(buffer, frozenset()) | use
         temporaries, homes = tuple(size for _, size in self.ranges[array_count:]), tuple(self.homes.values())
         return WarpRecording(self.name, tuple(self.operations), temporaries, uses, homes, codes, self.alive)
@@ -408,10 +405,9 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         _, _, _, value, *_ = args
         if recorder.place(getattr(value, "ptr", None) or 0) is None:  # memory that outlives the recording
             recorder.alive.append(value)
-            fields = vars(value).values() if hasattr(value, "_cls") else [value]  # of a struct
-            arrays: list[Any] = [each for each in fields if isinstance(each, wp.array) and each.ptr]
-            kept = [array for array in arrays if recorder.place(array.ptr) is None]
-            recorder.homes.update({array.device.alias: array.device for array in kept})
+            for each in vars(value).values() if hasattr(value, "_cls") else [value]:  # the fields of a struct
+                if isinstance(each, wp.array) and each.ptr and recorder.place(each.ptr) is None:
+                    recorder.homes[str(each.device)] = each.device
         return pack(*args)
 
     values = "it reads the values of an array, or writes them from Python"

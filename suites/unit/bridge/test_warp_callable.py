@@ -97,9 +97,9 @@ def number(address: wp.uint64, out: FLOATS):
 
 
 @wp.kernel
-def mixed(a: FLOATS, flags: wp.array(dtype=wp.uint8), points: wp.array(dtype=wp.vec3d), out: FLOATS):
+def add_last(a: FLOATS, points: wp.array(dtype=wp.vec3d), out: FLOATS):
     i = wp.tid()
-    out[i] = a[i] + float(flags[i]) + float(points[i][2])
+    out[i] = a[i] + float(points[i][2])
 
 
 # Functions that can be recorded, each with what it computes.
@@ -186,26 +186,15 @@ def adjoins(a: FLOATS, out: FLOATS):
     wp.copy(out, gradient)
 
 
-def mixes(a: FLOATS, out: FLOATS):
-    rows, flags = wp.empty((2, 4), dtype=float), wp.full(9, 3, dtype=wp.uint8)
-    vectors, spread = wp.full((2, 2), wp.vec3d(1.0, 2.0, 3.0), dtype=wp.vec3d), wp.zeros((2, 4), dtype=wp.vec3d)
-    wp.copy(rows, a.reshape((2, 4)))
+def spreads(a: FLOATS, out: FLOATS):
+    points, spread = wp.full((2, 2), (1.0, 2.0, 3.0), dtype=wp.vec3d), wp.zeros((2, 4), dtype=wp.vec3d)
     spread[:, ::2].fill_(wp.vec3d(4.0, 5.0, 6.0))
-    wp.copy(spread[:, 1::2], vectors)
-    flags[3:].fill_(1)
-    rows[:, 1:3].fill_(2.0)
-    wp.launch(mixed, dim=8, inputs=[rows.flatten(), flags, spread.flatten()], outputs=[out])
-
-
-def mixing(x):
-    rows = x.reshape(2, 4).copy()
-    rows[:, 1:3] = 2
-    flags, spread = np.array([3, 3, 3, 1, 1, 1, 1, 1], np.float32), np.tile([6, 3], 4)
-    return (rows.ravel() + flags + spread).astype(np.float32)
+    wp.copy(spread[:, 1::2], points)
+    wp.launch(add_last, dim=8, inputs=[a, spread.flatten()], outputs=[out])
 
 
 RIGHT = [
-    (totals, lambda x: np.concatenate([x.sum(keepdims=True), x[1:]])), (mixes, mixing),
+    (totals, lambda x: np.append(x.sum(), x[1:])), (spreads, lambda x: x + np.array([6, 3] * 4, np.float32)),
     (adjoins, lambda x: np.full_like(x, 2)),
     (stencils, lambda x: smoothed(x + x)), (zeroes, lambda x: x), (fills_and_copies, lambda x: x + np.float32(2.5)),
     (takes_parts, parts), (scans, np.cumsum), (sorts, np.sort), (holds, lambda x: np.float32(3) * x),
