@@ -56,7 +56,7 @@ def warp_callable(
     has_side_effect: bool = False,
     python_call: bool = False,
 ) -> Callable[..., list[jax.Array]]:
-    """Makes a Python function that launches Warp kernels callable from JAX, on the CPU and on CUDA, with no Python in it.
+    """Makes a Python function that launches Warp kernels callable from JAX, natively, on the CPU and on CUDA.
 
     This function has the parameters and results of ``warp.jax_callable``. The function runs once for each set of shapes
     and values, when JAX traces the call. What it does is recorded, and native code repeats it. It is recorded on arrays
