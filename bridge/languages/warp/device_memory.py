@@ -20,30 +20,30 @@ Alignment = Callable[[int], int]
 
 
 @wp.kernel(enable_backward=False)
-def copy_words(source: wp.array(dtype=Any), target: wp.array(dtype=Any)):
+def _copy_words(source: wp.array(dtype=Any), target: wp.array(dtype=Any)):
     i = wp.tid()
     target[i] = source[i]
 
 
 @wp.kernel(enable_backward=False)
-def fill_words(value: Any, target: wp.array(dtype=Any)):
+def _fill_words(value: Any, target: wp.array(dtype=Any)):
     target[wp.tid()] = value
 
 
 @wp.kernel(enable_backward=False)
-def copy_strided(source: wp.array4d(dtype=Any), target: wp.array4d(dtype=Any)):
+def _copy_strided(source: wp.array4d(dtype=Any), target: wp.array4d(dtype=Any)):
     i, j, k, m = wp.tid()
     target[i, j, k, m] = source[i, j, k, m]
 
 
 @wp.kernel(enable_backward=False)
-def fill_strided(value: Any, words: int, target: wp.array4d(dtype=Any)):
+def _fill_strided(value: Any, words: int, target: wp.array4d(dtype=Any)):
     i, j, k, m = wp.tid()
     target[i, j, k, m] = value[m % words]
 
 
 @wp.kernel(enable_backward=False)
-def sum_chunks(source: wp.array(dtype=Any), sums: wp.array(dtype=Any)):
+def _sum_chunks(source: wp.array(dtype=Any), sums: wp.array(dtype=Any)):
     chunk = wp.tid()
     total = source.dtype(0)
     for i in range(chunk * wp.static(_CHUNK), wp.min((chunk + 1) * wp.static(_CHUNK), source.shape[0])):
@@ -52,7 +52,9 @@ def sum_chunks(source: wp.array(dtype=Any), sums: wp.array(dtype=Any)):
 
 
 @wp.kernel(enable_backward=False)
-def scan_chunks(source: wp.array(dtype=Any), before: wp.array(dtype=Any), inclusive: bool, target: wp.array(dtype=Any)):
+def _scan_chunks(
+    source: wp.array(dtype=Any), before: wp.array(dtype=Any), inclusive: bool, target: wp.array(dtype=Any)
+):
     chunk = wp.tid()
     total = source.dtype(0)
     if before.shape[0] > 0:
@@ -138,13 +140,13 @@ def _move(alignment: Alignment, dims: Sequence[tuple[int, ...]], size: int, targ
     shape, to_strides, from_strides = zip(*merged, strict=True)
     to = _view(target, word, *shape, strides=to_strides)
     if not isinstance(source, bytes):
-        kernel, given = copy_words if is_flat else copy_strided, [_view(source, word, *shape, strides=from_strides)]
+        kernel, given = _copy_words if is_flat else _copy_strided, [_view(source, word, *shape, strides=from_strides)]
     elif is_flat:
-        kernel, given = fill_words, [word(words[0])]
+        kernel, given = _fill_words, [word(words[0])]
     else:
         length = _VALUE_BYTES // width
         padded = [*words, *[0] * (length - len(words))]
-        kernel, given = fill_strided, [wp.types.vector(length=length, dtype=word)(*padded), len(words)]
+        kernel, given = _fill_strided, [wp.types.vector(length=length, dtype=word)(*padded), len(words)]
     wp.launch(kernel, dim=shape, inputs=[*given, to], device="cpu")
     return True
 
@@ -153,7 +155,7 @@ def _sum(source: Any, target: Any) -> None:
     """Adds up the elements of each chunk, or all of them if the target has one element."""
     chunks = max(-(-source.size // _CHUNK), 1)
     sums = target if chunks == target.size else wp.empty(chunks, dtype=source.dtype, device="cpu")
-    wp.launch(sum_chunks, dim=chunks, inputs=[source, sums], device="cpu")
+    wp.launch(_sum_chunks, dim=chunks, inputs=[source, sums], device="cpu")
     if sums is not target:
         _sum(sums, target)
 
@@ -165,4 +167,4 @@ def _scan(source: Any, target: Any, inclusive: bool) -> None:
     if chunks > 1:
         _sum(source, before)
         _scan(before, before, inclusive=False)
-    wp.launch(scan_chunks, dim=chunks, inputs=[source, before, inclusive, target], device="cpu")
+    wp.launch(_scan_chunks, dim=chunks, inputs=[source, before, inclusive, target], device="cpu")
