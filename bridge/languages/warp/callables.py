@@ -236,10 +236,9 @@ class _Callable(Definition):
                 raise RecordingError(
                     f"{self.name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}"
                 )
-        inputs = enumerate(self.inputs)
-        guarded = tuple(at for at, p in inputs if p.role is Role.INPUT and not only_read(uses[at]))
-        self.recordings[key] = made, guarded
-        return made, guarded
+        guarded = (at for at, p in enumerate(self.inputs) if p.role is Role.INPUT and not only_read(uses[at]))
+        self.recordings[key] = made, tuple(guarded)
+        return self.recordings[key]
 
 
 class StaticValues(msgspec.Struct, frozen=True):
@@ -261,7 +260,6 @@ class _Callables(NativeLanguage[_Callable, StaticValues]):
         outputs = (*signature.output_sizes, *[(1, 1)] * len(made.temporaries), *(sizes[index] for index in guarded))
         operations, build = made.on(platform), _plan_host if platform == "cpu" else _plan_device
         buffers = [*definition.buffers, *range(arrays, arrays + len(made.temporaries))]
-        content = made.content(operations)
 
         def plan() -> Plan:
             check_homes(definition.name, options.values, made.homes, platform)
@@ -270,12 +268,11 @@ class _Callables(NativeLanguage[_Callable, StaticValues]):
         if available("cuda") == (platform == "cuda"):
             plan = functools.cache(plan)
             plan()  # now, because what the code of the kernels refers to may change
-        return Compiled(content and f"{content} {buffers}", plan, made.temporaries, guarded)
+        return Compiled(made.content(operations, buffers), plan, made.temporaries, guarded)
 
     def target(self, options: StaticValues, platform: str) -> Target:
-        if options.python_call:
-            return CPU_PYTHON if platform == "cpu" else CUDA_PYTHON
-        return super().target(options, platform)
+        in_python = CPU_PYTHON if platform == "cpu" else CUDA_PYTHON
+        return in_python if options.python_call else super().target(options, platform)
 
 
 LANGUAGE = _Callables(

@@ -37,8 +37,7 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
         LaunchError: The launch is over a limit of a device.
     """
     kernel = made.kernel
-    _require_gpu(kernel.key)
-    recorded = {ordinal: pack(made, launch, "cuda", wp.get_cuda_device(ordinal)) for ordinal in local_ordinals()}
+    recorded = {ordinal: pack(made, launch, "cuda", on) for ordinal, on in _devices(kernel.key).items()}
     packed = {ordinal: one for ordinal, one in recorded.items() if one is not None}  # empty if no thread runs
     launches = [_device_launch(kernel, launch, packed)] if packed else []
     alignments = alignments_of([made.source], len(signature.arrays))
@@ -58,9 +57,8 @@ def recorded_launches(
     Raises:
         PlatformError, KernelCompileError, LaunchError: As for :func:`build_device`.
     """
-    _require_gpu(name)
-    launches, alive, ordinals = [], [], local_ordinals()
-    loaded = functools.cache(lambda made, ordinal, *how: load(made, wp.get_cuda_device(ordinal), *how))
+    launches, alive, devices = [], [], _devices(name)
+    loaded = functools.cache(lambda made, ordinal, *how: load(made, devices[ordinal], *how))
     for op, made in operations:
         assert op.launch is not None
         content = op.launch.bounds + np.array(op.block[ARGUMENTS:]).tobytes()[len(op.launch.bounds) :]
@@ -69,7 +67,7 @@ def recorded_launches(
         threads, how = op.launch.block_dim, (op.launch.block_dim, op.launch.backward)
         packed = {
             ordinal: PackedLaunch(module, hooks, threads, entry, words, (), op.launch.offsets, patches)
-            for ordinal in ordinals
+            for ordinal in devices
             for module, hooks, entry in [loaded(made, ordinal, *how)]
         }
         launch = WarpLaunch((op.launch.threads,), *how, ())
@@ -78,11 +76,13 @@ def recorded_launches(
     return launches, alive
 
 
-def _require_gpu(name: str) -> None:
+def _devices(name: str) -> dict[int, Any]:
+    """Warp's devices of JAX's local GPUs, by ordinal."""
     if not wp.is_cuda_available():
         raise PlatformError(
             f"{name} cannot run on CUDA: Warp finds no CUDA device that it supports. See what warp.init() prints."
         )
+    return {ordinal: wp.get_cuda_device(ordinal) for ordinal in local_ordinals()}
 
 
 def alignments_of(sources: Iterable[str], count: int) -> list[int]:

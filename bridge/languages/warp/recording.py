@@ -97,14 +97,10 @@ class WarpRecording:
         """
         made: list[tuple[Operation, Generated | None]] = []
         for op in self.operations:
-            if platform == "cpu" or op.launch:
-                each: Sequence[Operation] = [op]
-            elif op.on_cuda is None:
-                raise RecordingError(
-                    f"{self.name} cannot be recorded for CUDA: no launch does what Warp's {op.name} does here{ADVICE}"
-                )
-            else:
-                each = op.on_cuda
+            each = (op,) if platform == "cpu" or op.launch else op.on_cuda
+            if each is None:
+                what = f"no launch does what Warp's {op.name} does here"
+                raise RecordingError(f"{self.name} cannot be recorded for CUDA: {what}{ADVICE}")
             for one in each:
                 code = self.codes(*one.launch.code)[platform] if one.launch else None
                 if isinstance(code, KernelCompileError):
@@ -112,12 +108,15 @@ class WarpRecording:
                 made.append((one, code))
         return made
 
-    def content(self, operations: Sequence[tuple[Operation, Generated | None]]) -> str | None:
-        """Everything that a replay does, as text; None if it refers to memory or objects of this process."""
+    def content(self, operations: Sequence[tuple[Operation, Generated | None]], buffers: Sequence[int]) -> str | None:
+        """Everything that a replay does on the buffers with these numbers, as text.
+
+        None if it refers to memory or objects of this process.
+        """
         if None in self.uses or any(code and takes_handle(code) for _, code in operations):
             return None
         plain = [(replace(op, on_cuda=None), code and code.digest) for op, code in operations]
-        return repr((plain, self.temporaries))
+        return repr((plain, self.temporaries, buffers))
 
 
 def record(
@@ -251,8 +250,8 @@ class _Recorder:
 
     def alignment(self, address: int) -> int:
         """The bytes that an address is a multiple of in each call."""
-        place = self.place(address)
-        return 1 if place is None else math.gcd(self.alignments[place[0]], place[1])
+        index, offset = self.place(address) or (0, 1)
+        return math.gcd(self.alignments[index], offset)
 
     def bounds_of(self, build: Callable[..., Any], dim: Sequence[int], *more: Any) -> Any:
         """Makes the bounds of a launch on the CPU, and keeps those on CUDA, where a block has several threads."""
@@ -267,8 +266,8 @@ class _Recorder:
             for each in kernel.overloads.values() if kernel.is_generic else [kernel]:
                 if not hasattr(each.adj, "kernel_dim"):
                     each.adj.get_references()  # finds the dimensions of a launch, which loading would have found
-        facts = {"det_launch_meta": None, "cluster_dim": 1, "forward": self, "backward": self}
-        hooks = types.SimpleNamespace(**facts, block=_threads(device, block_dim))
+        code = {"forward": self, "backward": self, "block": _threads(device, block_dim)}
+        hooks = types.SimpleNamespace(**code, det_launch_meta=None, cluster_dim=1)
         return types.SimpleNamespace(get_kernel_hooks=lambda kernel: hooks)
 
     def launch(self, kernel: Any, hooks: Any, params: Sequence[Any], adjoint: bool) -> None:

@@ -323,9 +323,8 @@ def test_inputs_do_not_change():
 
     with pytest.raises(SignatureError, match=r"writes to its input 'a'.*in_out_argnames=\['a'\]"):
         warp_callable(writes)(X)
-    before = np.asarray(X).copy()
-    np.testing.assert_array_equal(warp_callable(writes, python_call=True)(X)[0], X + 1)
-    np.testing.assert_array_equal(X, before)
+    np.testing.assert_array_equal(warp_callable(writes, python_call=True)(X)[0], jnp.sin(jnp.arange(8.0)) + 1)
+    np.testing.assert_array_equal(X, jnp.sin(jnp.arange(8.0)))
     call = warp_callable(writes, 2, in_out_argnames=["a"])
     for results in (call(X), warp_callable(writes, 2, in_out_argnames=["a"], python_call=True)(X)):
         np.testing.assert_array_equal(results, [X + 1, X + 1])
