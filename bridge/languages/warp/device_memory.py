@@ -15,9 +15,6 @@ wp: Any = warp
 _VALUE_BYTES = 128  # of the largest value that is filled in: a matrix of 4 x 4 float64
 _CHUNK = 64  # elements that one thread adds up
 
-Alignment = Callable[[int], int]
-"""Gives the bytes that an address is a multiple of in each call."""
-
 
 @wp.kernel(enable_backward=False)
 def _copy_words(source: wp.array(dtype=Any), target: wp.array(dtype=Any)):
@@ -60,20 +57,17 @@ def _scan_chunks(
     if before.shape[0] > 0:
         total = before[chunk]
     for i in range(chunk * wp.static(_CHUNK), wp.min((chunk + 1) * wp.static(_CHUNK), source.shape[0])):
-        element = source[i]  # may be the target itself
-        if inclusive:
-            target[i] = total + element
-        else:
-            target[i] = total
-        total += element
+        before_it = total
+        total += source[i]  # may be the target itself
+        target[i] = wp.where(inclusive, total, before_it)
 
 
-def launch_instead(name: str, alignment: Alignment, arguments: Sequence[Any]) -> bool:
+def launch_instead(name: str, alignment: Callable[[int], int], arguments: Sequence[Any]) -> bool:
     """Launches kernels that do what a call of Warp's library does. False if there are none for it.
 
     Args:
         name: The function of the library.
-        alignment: Tells about the memory that the arguments point to.
+        alignment: Gives the bytes that an address is a multiple of in each call.
         arguments: Its arguments.
     """
     target, second, *rest = arguments
@@ -86,13 +80,13 @@ def launch_instead(name: str, alignment: Alignment, arguments: Sequence[Any]) ->
     if name == "wp_memcpy_h2h":
         return _move(alignment, [], rest[0], target, second)
     if name in ("wp_array_fill_host", "wp_array_copy_host"):
-        array, size = target.contents, rest[-1]
-        strides, is_fill = list(array.strides), "fill" in name
-        from_strides = [0] * len(strides) if is_fill else second.contents.strides
-        dims = list(zip(array.shape, strides, from_strides, strict=True))[: array.ndim]
+        array, is_fill, *kinds = target.contents, "fill" in name, second, *rest[:-1]
+        if kinds[0] if is_fill else any(kinds[1:]):
+            return False  # with indices
         source = bytes(rest[0].contents) if is_fill else second.contents.data
-        is_regular = not (second if is_fill else any(rest[:-1]))
-        return is_regular and _move(alignment, dims, size, array.data, source)
+        from_strides = [0] * MAX_DIMENSIONS if is_fill else second.contents.strides
+        dims = list(zip(array.shape, array.strides, from_strides, strict=True))[: array.ndim]
+        return _move(alignment, dims, rest[-1], array.data, source)
     if (is_scan := name.startswith("wp_array_scan")) or name.startswith("wp_array_sum"):
         dtype = {"int": wp.int32, "int64": wp.int64, "float": wp.float32, "double": wp.float64}[name.split("_")[3]]
         count, *strides, length = rest[: 4 if is_scan else 3]
@@ -111,11 +105,13 @@ def _view(address: int, dtype: Any, *shape: int, **options: Any) -> Any:
     return wp.array(ptr=address, dtype=dtype, shape=shape, device="cpu", **options)
 
 
-def _move(alignment: Alignment, dims: Sequence[tuple[int, ...]], size: int, target: int, source: int | bytes) -> bool:
+def _move(
+    alignment: Callable[[int], int], dims: Sequence[tuple[int, ...]], size: int, target: int, source: int | bytes
+) -> bool:
     """Copies elements, or fills in a value. False if no kernel does so.
 
     Args:
-        alignment: Tells about the memory.
+        alignment: As for :func:`launch_instead`.
         dims: Extent, stride in the target and stride in the source, in bytes, of each dimension.
         size: Bytes of an element.
         target: Where the first element goes.

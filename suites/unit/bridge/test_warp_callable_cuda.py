@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import functools
-import itertools
 import re
 import types
 from unittest import mock
@@ -22,6 +21,7 @@ from bridge.languages.warp.packing import load
 from bridge.languages.warp.recording import WarpRecording
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
+from suites.unit.bridge.test_cuda_raw import gpu
 from suites.unit.bridge.test_device_plan import Recorder
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, RIGHT, X
 
@@ -31,12 +31,12 @@ class Gpu(Recorder):
 
     def __init__(self):
         super().__init__()
-        self._loaded, self._numbers = {}, itertools.count(1)
+        self._loaded = {}
 
     def load(self, made, of, block_dim, backward):
         """Loads the code of the CPU in the place of the code for CUDA; returns a number as its address."""
         alive, _, entry = load(generated(made.kernel, "cpu", None), wp.get_device("cpu"), 1, backward)
-        self._loaded[number := next(self._numbers)] = entry, [0, 1, 1 + len(made.kernel.adj.args)][: 2 + backward]
+        self._loaded[number := len(self._loaded) + 1] = entry, [0, 1, 1 + len(made.kernel.adj.args)][: 2 + backward]
         return alive, types.SimpleNamespace(forward_smem_bytes=0, backward_smem_bytes=0), number
 
     def _record(self, configuration, handle, parameters, extra):
@@ -47,19 +47,19 @@ class Gpu(Recorder):
         return 0
 
 
-STAND_IN = functools.cache(Gpu)
+GPU = functools.cache(Gpu)
 
 
 @pytest.fixture
-def gpu():
+def stand_in():
     """Gives programs for the CPU what programs for CUDA get."""
-    stand_in, on = STAND_IN(), WarpRecording.on
+    one, on = GPU(), WarpRecording.on
     with contextlib.ExitStack() as stack:
         for of, name, new in (
             (WarpRecording, "on", lambda self, platform: on(self, "cuda")),
-            (callables._Callables, "target", lambda self, options, platform: stand_in.target),
+            (callables._Callables, "target", lambda self, options, platform: one.target),
             (callables, "_plan_host", callables._plan_device),
-            (cuda_plan, "load", stand_in.load),
+            (cuda_plan, "load", one.load),
             (cuda_plan, "local_ordinals", lambda: [0]),
             (wp, "is_cuda_available", lambda: True),
             (wp, "get_cuda_device", lambda ordinal: wp.get_device("cpu")),
@@ -67,14 +67,12 @@ def gpu():
             (driver, "static_shared_bytes", lambda function: 0),
         ):
             stack.enter_context(mock.patch.object(of, name, new))
-        yield stand_in
+        yield one
 
 
 def fresh(function):
     """The callable of a copy, of which nothing was recorded."""
-    copy = types.FunctionType(function.__code__, function.__globals__, function.__name__)
-    copy.__annotations__ = function.__annotations__
-    return warp_callable(copy)
+    return warp_callable(functools.wraps(function)(types.FunctionType(function.__code__, function.__globals__)))
 
 
 def scans_before(a: FLOATS, out: FLOATS):
@@ -89,29 +87,37 @@ CASES += [
 ]
 
 
-@pytest.mark.parametrize(("function", "expected", "batch"), CASES, ids=lambda each: getattr(each, "__name__", ""))
-def test_launches_do_what_the_function_says_alone_and_for_each_element_of_a_batch(gpu, function, expected, batch):
-    call, rows = fresh(function), [expected(np.asarray(row)) for row in batch]
+def check(call, expected, batch):
+    rows = [expected(np.asarray(row)) for row in batch]
     np.testing.assert_allclose(call(batch[0])[0], rows[0], rtol=1e-6)
     np.testing.assert_allclose(jax.jit(jax.vmap(call))(batch)[0], rows, rtol=1e-6)
 
 
-def test_blocks_have_the_threads_that_the_launch_asks_for(gpu):
+@pytest.mark.parametrize(("function", "expected", "batch"), CASES, ids=lambda each: getattr(each, "__name__", ""))
+def test_launches_do_what_the_function_says_alone_and_for_each_element_of_a_batch(stand_in, function, expected, batch):
+    check(fresh(function), expected, batch)
+
+
+@gpu
+@pytest.mark.parametrize("python_call", [False, True], ids=["recorded", "python"])
+@pytest.mark.parametrize(("function", "expected", "batch"), CASES, ids=lambda each: getattr(each, "__name__", ""))
+def test_on_a_gpu_too(function, expected, batch, python_call):
+    check(warp_callable(function, python_call=python_call), expected, jax.device_put(batch, jax.devices("cuda")[0]))
+
+
+def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
     def asks(a: FLOATS, out: FLOATS):
         wp.launch_tiled(cases.doubled_tile, dim=[2], inputs=[a, out], block_dim=32)
         wp.launch(cases.increment, dim=100, inputs=[wp.zeros(100, dtype=float)], block_dim=64)
         wp.launch(cases.increment, dim=300, inputs=[wp.zeros(300, dtype=float)])
 
-    gpu.launches.clear()
+    stand_in.launches.clear()
     np.testing.assert_array_equal(warp_callable(asks)(X)[0], 2 * X)
-    assert gpu.launches == [(2, 32), (1, 256), (2, 64), (1, 256), (2, 256)]
+    assert stand_in.launches == [(2, 32), (1, 256), (2, 64), (1, 256), (2, 256)]
 
 
-def test_a_sort_is_refused_by_name(gpu):
-    what = (
-        "sorts cannot be recorded for CUDA: no launch does what Warp's wp_radix_sort_pairs_float_host does.*python_call"
-    )
-    with pytest.raises(RecordingError, match=what):
+def test_a_sort_is_refused_by_name(stand_in):
+    with pytest.raises(RecordingError, match="CUDA: no launch does what Warp's wp_radix_sort_.* pass python_call"):
         fresh(cases.sorts)(X)
 
 
