@@ -117,7 +117,7 @@ def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
 
 
 def test_a_sort_is_refused_by_name(stand_in):
-    with pytest.raises(RecordingError, match="CUDA: no launch does what Warp's wp_radix_sort_.* pass python_call"):
+    with pytest.raises(RecordingError, match=r"CUDA: no launch does what Warp's wp_radix_sort_.* pass python_call"):
         fresh(cases.sorts)(X)
 
 
