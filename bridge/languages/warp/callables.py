@@ -52,6 +52,9 @@ def warp_callable(
     output_dims: int | Sequence[int] | Mapping[str, int | Sequence[int]] | None = None,
     in_out_argnames: Sequence[str] | None = None,
     *,
+    stage_in_argnames: Any = None,
+    stage_out_argnames: Any = None,
+    graph_cache_max: Any = None,
     module_preload_mode: Any = None,
     has_side_effect: bool = False,
     python_call: bool = False,
@@ -71,12 +74,16 @@ def warp_callable(
             element of its outputs, and does not write to its inputs. What it does depends only on shapes, and on the
             values of parameters that are no arrays.
         num_outputs: Number of arrays returned, in/out arguments included.
-        graph_mode: Changes nothing: XLA decides what it records into CUDA graphs.
+        graph_mode: Changes nothing, nor do the three parameters for its modes: XLA decides what it records into CUDA
+            graphs.
         vmap_method: As for :func:`bridge.numba_kernel`: each element of a batch is computed by itself. If the function
             makes temporaries, there is one call for each element, so that they share the memory of one.
         output_dims: Shape of the outputs, in elements: one for all, or a dict by name; by default the shape of the
             first array.
         in_out_argnames: Parameters that are given an initial value and returned; they come first among the results.
+        stage_in_argnames: See ``graph_mode``.
+        stage_out_argnames: See ``graph_mode``.
+        graph_cache_max: See ``graph_mode``.
         module_preload_mode: Changes nothing: kernels are loaded before the program runs.
         has_side_effect: Run the function even if nothing uses its results.
         python_call: Do not record the function, but call it in Python, each time and for each element of a batch, with
@@ -129,6 +136,8 @@ def warp_callable(
         lambda: _Callable(name, func, func, like_kernel, parameters),
     )
     check_vmap_method(vmap_method, name)
+    if isinstance(output_dims, Mapping):  # Warp ignores in/out arguments there, and MJX names them
+        output_dims = {label: dims for label, dims in output_dims.items() if label not in names} or None
     shapes = check_output_dims(name, parameters, output_dims)
     like_kernel = definition.like_kernel
     options = WrapperOptions(like_kernel, parameters, None, shapes, None, vmap_method, bool(has_side_effect))
@@ -211,7 +220,10 @@ class _Callable(Definition):
                 continue
             array = signature.arrays[buffer := next(buffers)]
             shape, at = array.extents, address(buffer, array)
-            element = element_type(array.dtype, tuple(shape[p.ndim :]))
+            is_open = p.dtype is None or p.inner is None
+            element = (
+                element_type(array.dtype, tuple(shape[p.ndim :])) if is_open else declared.type.dtype
+            )  # a quat, say
             result.append(wp.array(ptr=at, dtype=element, shape=tuple(shape[: p.ndim]), device=device))
         return result
 

@@ -57,7 +57,7 @@ def recorded_launches(
     Raises:
         PlatformError, KernelCompileError, LaunchError: As for :func:`build_device`.
     """
-    launches, alive, devices = [], [], _devices(name)
+    launches, devices = [], _devices(name)
     loaded = functools.cache(lambda made, ordinal, *how: load(made, devices[ordinal], *how))
     for op, made in operations:
         assert op.launch is not None
@@ -72,8 +72,7 @@ def recorded_launches(
         }
         launch = WarpLaunch((op.launch.threads,), *how, ())
         launches.append(_device_launch(made.kernel, launch, packed))
-        alive.append(packed)
-    return launches, alive
+    return launches, loaded
 
 
 def _devices(name: str) -> dict[int, Any]:

@@ -210,15 +210,13 @@ def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, 
         KernelCompileError: There is none for any platform.
     """
     codes: dict[str, Generated | KernelCompileError] = {}
-    refusals = []
     for platform in LANGUAGE.platforms:
         try:
             codes[platform] = generated(kernel, platform, block_dim)
         except KernelCompileError as error:  # raised again when the kernel is compiled for this platform
-            codes[platform] = error
-            refusals.append(error)
-    if len(refusals) == len(codes):
-        raise refusals[-1]
+            codes[platform] = refusal = error
+    if not any(isinstance(code, Generated) for code in codes.values()):
+        raise refusal
     return codes
 
 

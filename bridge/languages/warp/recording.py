@@ -102,7 +102,7 @@ class WarpRecording:
                 what = f"no launch does what Warp's {op.name} does here"
                 raise RecordingError(f"{self.name} cannot be recorded for CUDA: {what}{ADVICE}")
             for one in each:
-                code = self.codes(*one.launch.code)[platform] if one.launch else None
+                code = self.codes(one.launch.kernel, one.launch.block_dim)[platform] if one.launch else None
                 if isinstance(code, KernelCompileError):
                     raise code
                 made.append((one, code))
@@ -316,7 +316,7 @@ class _Recorder:
         codes, uses = functools.cache(generated_everywhere), dict[int | None, Uses]()
         for op in self.operations:
             launch: Any = op.launch
-            made = codes(*launch.code).values() if launch else ()
+            made = codes(launch.kernel, launch.block_dim).values() if launch else ()
             found = [code.uses(backward=launch.backward) for code in made if isinstance(code, Generated)]
             for buffer, use in op.touched:
                 if not isinstance(use, frozenset):

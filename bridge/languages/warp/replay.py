@@ -40,11 +40,6 @@ class RecordedLaunch:
     bounds: bytes
     offsets: tuple[int, ...]
 
-    @property
-    def code(self) -> tuple[wp.Kernel, int]:
-        """What its machine code depends on."""
-        return self.kernel, self.block_dim
-
 
 @dataclass(frozen=True)
 class Operation:

@@ -177,11 +177,9 @@ def totals(a: FLOATS, out: FLOATS):
 
 
 def adjoins(a: FLOATS, out: FLOATS):
-    out.fill_(1.0)
-    gradient, doubled = wp.zeros(a.shape, dtype=float), wp.empty(a.shape, dtype=float)
-    arrays = {"inputs": [a, a, doubled], "adj_inputs": [gradient, gradient, out]}
+    out.zero_()
+    arrays = {"inputs": [a, a, wp.empty_like(a)], "adj_inputs": [out, out, wp.full(a.shape, 1.0, dtype=float)]}
     wp.launch(add, dim=a.shape, **arrays, adjoint=True)
-    wp.copy(out, gradient)
 
 
 def spreads(a: FLOATS, out: FLOATS):
@@ -323,7 +321,7 @@ def test_inputs_do_not_change():
         warp_callable(writes)(X)
     np.testing.assert_array_equal(warp_callable(writes, python_call=True)(X)[0], jnp.sin(jnp.arange(8.0)) + 1)
     np.testing.assert_array_equal(X, jnp.sin(jnp.arange(8.0)))
-    call = warp_callable(writes, 2, in_out_argnames=["a"])
+    call = warp_callable(writes, 2, in_out_argnames=["a"], output_dims={"a": 8, "out": 8})
     for results in (call(X), warp_callable(writes, 2, in_out_argnames=["a"], python_call=True)(X)):
         np.testing.assert_array_equal(results, [X + 1, X + 1])
     np.testing.assert_array_equal(jax.vmap(call)(BATCH)[1], BATCH + 1)
@@ -373,9 +371,9 @@ def test_a_mesh_lives_as_long_as_the_code_that_has_its_id():
     assert kept() is not None
 
 
-def exported(call, *args):
+def exported(call, *args, **options):
     specs = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args]
-    return jax.export.export(jax.jit(call), disabled_checks=export_checks())(*specs)
+    return jax.export.export(jax.jit(call), disabled_checks=export_checks(), **options)(*specs)
 
 
 OTHER_PROCESS = """
@@ -415,6 +413,23 @@ def test_what_a_call_cannot_do_is_said_in_one_line():
         jax.jit(warp_callable(measures))(3, X)
     for shape in ({"output_dims": 3}, {"output_dims": {"out": 3}}):
         assert [each.shape for each in warp_callable(zero_outputs)(X, **shape)] == [(3,)]
+
+
+QUATS = wp.array(dtype=wp.quat)
+
+
+@wp.kernel
+def inverse(q: QUATS, out: QUATS):
+    i = wp.tid()
+    out[i] = wp.quat_inverse(q[i])
+
+
+def inverts(q: QUATS, out: QUATS):
+    wp.launch(inverse, dim=q.shape, inputs=[q], outputs=[out])
+
+
+def test_arrays_have_the_types_that_the_function_names():
+    np.testing.assert_array_equal(warp_callable(inverts)(jnp.ones((2, 4)))[0], [[-1, -1, -1, 1]] * 2)
 
 
 def zero_outputs(a: FLOATS, out: FLOATS):
