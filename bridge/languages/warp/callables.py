@@ -301,10 +301,9 @@ LANGUAGE = _Callables(
 
 
 _Sizes = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
-_Operations = Sequence[tuple[Any, Any]]
 
 
-def _plan_host(name: str, operations: _Operations, buffers: Sequence[int], sizes: _Sizes, alive: Any) -> HostPlan:
+def _plan_host(name: str, operations: Sequence[Any], buffers: Sequence[int], sizes: _Sizes, alive: Any) -> HostPlan:
     """The plan that repeats operations on the CPU."""
     loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), 1, backward))
     codes = [code and loaded(code, op.launch.backward) for op, code in operations]
@@ -315,7 +314,7 @@ def _plan_host(name: str, operations: _Operations, buffers: Sequence[int], sizes
     return HostPlan(name, function.address, *sizes, mutex, ctypes.addressof(context), alive)
 
 
-def _plan_device(name: str, operations: _Operations, buffers: Sequence[int], sizes: _Sizes, alive: Any) -> DevicePlan:
+def _plan_device(name: str, operations: Sequence[Any], buffers: Sequence[int], sizes: _Sizes, alive: Any) -> DevicePlan:
     """The plan that repeats operations, all of them launches, on CUDA."""
     launches, loaded = recorded_launches(name, operations, buffers)
     alignments = alignments_of((code.source for _, code in operations), sum(map(len, sizes)))
@@ -333,11 +332,10 @@ def _plan_python(
     def call(_: int, words_address: int) -> int:
         words = (ctypes.c_int64 * (3 + sum(map(len, sizes)))).from_address(words_address)
         stream, ordinal, *addresses, _ = words
-        on_cpu = platform == "cpu"
         try:
-            device = wp.get_device("cpu" if on_cpu else f"cuda:{ordinal}")
+            device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
             arrays = definition.arguments(options.values, signature, lambda at, _: addresses[at], device)
-            scope: Any = wp.ScopedDevice(device) if on_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
+            scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
             with LOCK, scope:
                 definition.function(*arrays)
         except Exception as error:

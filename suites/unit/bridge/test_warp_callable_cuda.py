@@ -21,9 +21,11 @@ from bridge.languages.warp.packing import load
 from bridge.languages.warp.recording import WarpRecording
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
-from suites.unit.bridge.test_cuda_raw import gpu
+from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 from suites.unit.bridge.test_device_plan import Recorder
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, RIGHT, X
+
+PLATFORM = "cuda" if HAS_GPU else "cpu"
 
 
 class Gpu(Recorder):
@@ -55,6 +57,7 @@ def stand_in():
     """Gives programs for the CPU what programs for CUDA get."""
     one, on = GPU(), WarpRecording.on
     with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
         for of, name, new in (
             (WarpRecording, "on", lambda self, platform: on(self, "cuda")),
             (callables._Callables, "target", lambda self, options, platform: one.target),
@@ -99,7 +102,7 @@ def test_launches_do_what_the_function_says_alone_and_for_each_element_of_a_batc
 @pytest.mark.parametrize("python_call", [False, True], ids=["recorded", "python"])
 @pytest.mark.parametrize(("function", "expected", "batch"), CASES, ids=lambda each: getattr(each, "__name__", ""))
 def test_on_a_gpu_too(function, expected, batch, python_call):
-    check(warp_callable(function, python_call=python_call), expected, jax.device_put(batch, jax.devices("cuda")[0]))
+    check(warp_callable(function, python_call=python_call), expected, jnp.asarray(np.asarray(batch)))
 
 
 def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
