@@ -61,11 +61,12 @@ def warp_callable(
 ) -> Callable[..., list[jax.Array]]:
     """Makes a Python function that launches Warp kernels callable from JAX, natively, on the CPU and on CUDA.
 
-    This function has the parameters and results of ``warp.jax_callable``. The function runs once for each set of shapes
-    and values, when JAX traces the call. What it does is recorded, and native code repeats it. It is recorded on arrays
-    of Warp's CPU device, which is also the current device, whatever the call runs on. On CUDA every operation becomes
-    a launch on XLA's stream, which XLA may record into CUDA graphs. Kernels are compiled for a platform when JAX lowers
-    the call for it. So a machine without a GPU can export a call for CUDA.
+    This function has the parameters and results of ``warp.jax_callable``: MJX runs with it in its place, if
+    ``opt.graph_conditional`` is False. The function runs once for each set of shapes and values, when JAX traces the
+    call. What it does is recorded, and native code repeats it. It is recorded on arrays of Warp's CPU device, which is
+    also the current device, whatever the call runs on. On CUDA every operation becomes a launch on XLA's stream, which
+    XLA may record into CUDA graphs. Kernels are compiled for a platform when JAX lowers the call for it. So a machine
+    without a GPU can export a call for CUDA.
 
     Args:
         func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then

@@ -313,11 +313,12 @@ class _Recorder:
 
     def recording(self, array_count: int) -> WarpRecording:
         """The recording. The first buffers are the function's arrays."""
-        codes, uses = functools.cache(generated_everywhere), dict[int | None, Uses]()
+        codes, used = functools.cache(generated_everywhere), functools.cache(Generated.uses)
+        uses: dict[int | None, Uses] = {}
         for op in self.operations:
             launch: Any = op.launch
             made = codes(launch.kernel, launch.block_dim).values() if launch else ()
-            found = [code.uses(backward=launch.backward) for code in made if isinstance(code, Generated)]
+            found = [used(code, backward=launch.backward) for code in made if isinstance(code, Generated)]
             for buffer, use in op.touched:
                 if not isinstance(use, frozenset):
                     use = frozenset[str]().union(*(each[launch.kernel.adj.args[use].label] for each in found))
