@@ -373,6 +373,7 @@ def test_a_mesh_lives_as_long_as_the_code_that_has_its_id():
 
 def exported(call, *args, **options):
     specs = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args]
+    options = {"platforms": ("cpu",), **options}
     return jax.export.export(jax.jit(call), disabled_checks=export_checks(), **options)(*specs)
 
 
