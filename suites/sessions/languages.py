@@ -144,8 +144,8 @@ def page(paths: Sequence[str]) -> str:
         "",
         f"{', '.join(f'{size:,}' for size in sizes)} elements of {', '.join(sorted(set(frame['dtype'])))}. Each kernel "
         "passed its check in the process that timed it. Long files are not shown: those of Numba-CUDA hold several "
-        "kernels, tuned by hand; numba-cuda-mlir compiles the plain ones among them. The code is in `suites/ops/`. Run: "
-        f"{', '.join(sorted(set(frame['run_id'])))}.",
+        "kernels, tuned by hand; numba-cuda-mlir compiles the plain ones among them. The code is in `suites/ops/`. "
+        f"Run: {', '.join(sorted(set(frame['run_id'])))}.",
         "",
     ]
     for operator in OPERATORS:
