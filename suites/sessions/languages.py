@@ -50,7 +50,8 @@ def code_of(operator: str, backend: str) -> list[str] | None:
     if path is None or not path.is_file():
         return None
     if backend == "numba_cuda_mlir":
-        kernel = Backend.NUMBA_CUDA_MLIR.accept(catalogue.operators()[operator].kernels[Backend.NUMBA_CUDA_MLIR])
+        declared = catalogue.operators()[operator].kernels[Backend.NUMBA_CUDA_MLIR]
+        kernel: Any = Backend.NUMBA_CUDA_MLIR.accept(declared)
         module = import_module(f"suites.ops.{operator}.numba_cuda")
         roots = {name for name, value in vars(module).items() if value in vars(kernel.given).values()}
     text = path.read_text(encoding="utf-8")
