@@ -3,7 +3,7 @@
 import ctypes
 import shutil
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.export
@@ -113,16 +113,8 @@ def test_a_status_other_than_0_is_the_error_of_that_call_alone(library):
     for call in (scale, jax.vmap(scale)):
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"scale returned the status 5\b"):
             jax.block_until_ready(call(jnp.ones((2, 5))))
-    results = [None] * 8
-
-    def run(at):
-        results[at] = scale(X[0] + at)
-
-    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(results))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        results = [*threads.map(lambda at: scale(X[0] + at), range(8))]
     np.testing.assert_array_equal(results, 2.5 * (X[0] + np.arange(8)[:, None]))
 
 

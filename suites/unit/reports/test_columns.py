@@ -4,15 +4,13 @@ import csv
 import io
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 from msgspec import structs
 
 from reports.records.codec import encode
 from suites.unit.docs.pages import PROJECT
-from suites.unit.processes import environment
+from suites.unit.processes import output
 from suites.unit.reports.builders import make_pair, whole
 
 FIELD = ("    stop: str\n", "    stop: str\n    energy_nj: float | None = None\n")
@@ -62,9 +60,7 @@ def test_every_format_and_the_documentation_have_the_new_column(changed):
         "made = render(page.tables), documentation(), frame_csv(page.frame), frame_json(page.frame)\n"
         "print(*made, sep='\\n=====\\n')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=changed, env=environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    page, documented, as_csv, as_json = done.stdout.split("\n=====\n")
+    page, documented, as_csv, as_json = output("-c", code, cwd=changed).split("\n=====\n")
     assert "12.5 nJ" in page
     assert "energy: of a call" in page
     assert "| `energy_nj` | number | nJ | energy of a call |" in documented

@@ -1,14 +1,12 @@
 """Contributing says which file to touch for an operator, a backend, a check or a column: this does it, in a copy."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
+from suites.unit.processes import output
 from suites.unit.reports.test_columns import CHANGES
 from suites.unit.structure.house import PACKAGES, PROJECT
 from suites.unit.suites.test_toy_backend import LANGUAGE
@@ -48,23 +46,6 @@ def promised(what):
     return re.findall(r"`([a-z_/]+/(?:[a-z_*]+\.py)?)`", item)
 
 
-def command(copy, *arguments):
-    """Runs a command of the copy from another folder, and returns what it printed."""
-    environment = os.environ | {"PYTHONPATH": str(copy)}
-    folder = copy / "elsewhere"
-    folder.mkdir(exist_ok=True)
-    process = subprocess.run(
-        [sys.executable, "-m", "suites", *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
-    return process.stdout
-
-
 CHECK = '''
 """Checks that a kernel gives the same result inside ``jax.checkpoint``."""
 
@@ -98,20 +79,10 @@ def test_an_operator_and_a_check_are_one_file_each_and_a_backend_is_one_and_a_li
     (copy / "suites/backends/formula.py").write_text(LANGUAGE, encoding="utf-8")
     with (copy / "suites/backends/__init__.py").open("a", encoding="utf-8") as face:
         face.write("from suites.backends import formula as formula\n")
-    chosen = (
-        "--operator",
-        "negate",
-        "--profile",
-        "quick",
-        "--jobs",
-        "1",
-        "--format",
-        "json",
-        "--",
-        "-k",
-        "remat or compiled",
-    )
-    rows = json.loads(command(copy, "validate", *chosen))
+    (elsewhere := copy / "elsewhere").mkdir()
+    command = ["validate", "--operator", "negate", "--profile", "quick", "--jobs", "1", "--format", "json", "--", "-k"]
+    shown = output("-m", "suites", *command, "remat or compiled", cwd=elsewhere, PYTHONPATH=str(copy))
+    rows = json.loads(shown)
     statuses = {(row["backend"], row["mode"]): row["status"] for row in rows if row["dtype"] == "float32"}
     assert statuses["numba", "remat"] == statuses["formula", "compiled"] == "PASSED", statuses
 

@@ -20,7 +20,7 @@ from suites.sessions.commands.command_line import main, parsed, parser, selectio
 from suites.sessions.isolation import isolated
 from suites.sessions.resuming import RunLock
 from suites.sessions.session_end import SessionEnd
-from suites.unit.processes import environment, run
+from suites.unit.processes import environment, output, run
 from suites.unit.reports.builders import make_pair, whole
 from suites.unit.suites.git_repositories import OPERATORS
 
@@ -226,10 +226,7 @@ def test_the_first_place_of_pythonpath_stays_first_in_its_own_folder(tmp_path):
     tree = Path(suites.__file__).parents[1]
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "__init__.py").write_text("raise RuntimeError('an older installation')\n")
-    variables = environment() | {"PYTHONPATH": os.pathsep.join([str(tree), str(tmp_path)])}
-    command = [sys.executable, "-P", "-m", "suites", "list", "--operator", "add"]
-    done = subprocess.run(command, cwd=tree, env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    output("-P", "-m", "suites", "list", "--operator", "add", cwd=tree, PYTHONPATH=f"{tree}{os.pathsep}{tmp_path}")
 
 
 def test_a_missing_extra_is_named():

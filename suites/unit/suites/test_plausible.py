@@ -12,6 +12,7 @@ from suites.bench.measurement import TwoPoints
 from suites.bench.timed_process import TimedProcess
 from suites.cells.case import Case
 from suites.mutants.memory import address_of_zeros, array_at
+from suites.unit.bridge import kernels
 
 LIMIT = Roof(1e11, "copy, L2 cache")
 CALLS = address_of_zeros(1, np.int64)
@@ -44,14 +45,8 @@ def tires(x, out):
             out[i] = 2 * x[i]
 
 
-@numba.njit
-def double(x, out):
-    for i in range(x.size):
-        out[i] = 2 * x[i]
-
-
 @pytest.mark.parametrize(
-    ("kernel", "statuses"), [(double, [Status.PASSED]), (tires, [Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT])]
+    ("kernel", "statuses"), [(kernels.double, [Status.PASSED]), (tires, [Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT])]
 )
 @pytest.mark.parametrize("size", [64, 200_000])
 def test_a_timed_program_must_still_be_right(kernel, statuses, size):
@@ -60,7 +55,7 @@ def test_a_timed_program_must_still_be_right(kernel, statuses, size):
     array_at(CALLS, 1, np.int64)[0] = 0
     process = TimedProcess({case.cell.key: case}, lambda cell: None)
     assert process.prepare(case.cell.key, judged=True).status is Status.PASSED
-    seconds = 0.05 if kernel is double else 1.0  # until its thousandth call
+    seconds = 0.05 if kernel is kernels.double else 1.0  # until its thousandth call
     (result,) = process.turn([case.cell.key], seconds, last=True, measures=False)
     assert result.status in statuses, result.reason
     assert (result.timing is None) == (kernel is tires)

@@ -12,7 +12,7 @@ import pytest
 from reports import find_run, load_run
 from reports.options import Exit
 from suites.sessions.commands.command_line import main
-from suites.unit.processes import environment
+from suites.unit.processes import environment, run
 from suites.unit.suites.git_repositories import OPERATORS
 
 
@@ -63,11 +63,8 @@ def test_a_full_disk_ends_a_session_in_one_line(folder):
         " sys.argv = ['suites', 'validate', 'ops.py', *sys.argv[1:]]; runpy.run_module('suites', run_name='__main__')"
     )
     chosen = ["--profile", "quick", "--jobs", "1", "--", "-k", "eager or compiled or scan or vmap0 or repeat"]
-    process = subprocess.run(
-        [sys.executable, "-c", program, *chosen], cwd=folder, env=environment(), stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=240,
-    )  # fmt: skip
-    output = process.stdout
+    process = run("-c", program, *chosen, cwd=folder)
+    output = process.stdout + process.stderr
     assert process.returncode == Exit.COULD_NOT_RUN, output
     assert "cannot be written: File too large" in output
     assert "Traceback" not in output

@@ -16,6 +16,7 @@ from suites.backends.backend import Backend
 from suites.bench import measurement
 from suites.bench.loops import WARM_FROM_BYTES, Programs
 from suites.bench.measurement import SingleCalls, TwoPoints
+from suites.unit.bridge import kernels
 
 
 class Simulated(Programs):
@@ -92,24 +93,18 @@ def test_times_below_the_noise_are_refused(simulated):
     assert not Timing(method="two_points", cache="hot", processes=[found], stop="").is_steady
 
 
-@numba.njit
-def halve(x, out):
-    for i in range(x.size):
-        out[i] = x[i] / 2
-
-
 @pytest.mark.parametrize("size", [64, WARM_FROM_BYTES // 4, 1 << 20])
 def test_every_program_of_a_kernel_computes(size):
     x = jnp.arange(float(size), dtype=jnp.float32)
     outs = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
-    programs = Programs.of(Backend.NUMBA.build(halve, outs), outs, [x])
+    programs = Programs.of(Backend.NUMBA.build(kernels.double, outs), outs, [x])
     programs.compile([x])
     results = [programs.single(x), programs.chained(3, [x])]
     assert (programs.warm is not None) == (4 * size >= WARM_FROM_BYTES)
     if programs.warm is not None:
         results.append(programs.warm(programs.old(), x))
     for result in results:
-        assert np.array_equal(np.ravel(jax.tree.leaves(result)[0]), np.arange(size, dtype=np.float32) / 2)
+        assert np.array_equal(np.ravel(jax.tree.leaves(result)[0]), 2 * np.arange(size, dtype=np.float32))
 
 
 def test_a_call_that_cannot_be_chained_is_timed_alone():
