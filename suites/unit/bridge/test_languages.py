@@ -122,15 +122,6 @@ CUDA_KERNELS = {
 }
 
 
-@pytest.fixture
-def no_gpu(monkeypatch):
-    """Lets CUDA kernels be wrapped where there is no GPU to launch them on."""
-    pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-    for module in ("cuda_jit", "callables"):
-        found = importlib.import_module(f"bridge.languages.numba_cuda.{module}")
-        monkeypatch.setattr(found, "require_cuda", lambda: None)
-
-
 @pytest.mark.parametrize("kind", CUDA_KERNELS)
 def test_a_program_finds_a_cuda_kernel_with_the_options_and_types_of_its_description(kind, no_gpu, published):
     from suites.unit.bridge.without_gpu import compiling

@@ -48,12 +48,9 @@ def noted(x: wp.array(dtype=float), out: wp.array(dtype=float)):
 
 
 @pytest.fixture(autouse=True)
-def on_the_cpu():
-    """Its devices are many, with a GPU or without."""
+def many_devices():
     if jax.device_count("cpu") < 4:
         pytest.skip("needs 4 CPU devices, which conftest.py makes unless cells are timed (--profile)")
-    with jax.default_device(jax.devices("cpu")[0]):
-        yield
 
 
 def _mesh(kind):

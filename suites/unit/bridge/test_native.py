@@ -86,12 +86,6 @@ def test_each_form_of_a_function_runs_natively_alone_and_in_batches(form):
     assert native_kernel(triple, same, over_all) is native_kernel(triple, same, over_all)
 
 
-@pytest.fixture
-def x64():
-    with jax.enable_x64(True):
-        yield
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("native")

@@ -22,13 +22,6 @@ A = jax.random.normal(jax.random.key(0), (16, 5))
 X = jnp.arange(5.0)
 
 
-@pytest.fixture(autouse=True)
-def on_the_cpu():
-    """Its devices are many, with a GPU or without."""
-    with jax.default_device(jax.devices("cpu")[0]):
-        yield
-
-
 @pytest.fixture
 def matvec():
     """A @ x, linear in both, on Numba and in jnp."""

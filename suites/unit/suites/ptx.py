@@ -64,11 +64,6 @@ def code_of_mlir(operator: Any, backend: Any, dtype: str, monkeypatch: pytest.Mo
         return call_in(operator.build(backend, inputs), *inputs).describe("cuda")
 
 
-@functools.cache
-def _driverless(capability: tuple[int, int]) -> Any:
-    return SimpleNamespace(compute_capability=capability)
-
-
 def ptx_of(
     dispatcher: Any, arrays: Any, readonly: int, capability: tuple[int, int], front: tuple[int, int] = FRONT
 ) -> str:

@@ -4,8 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 from reports import RunUnwritable, RunWriter, find_run, load_run
 from reports.options import Exit
 from suites.sessions import isolation
@@ -48,13 +46,6 @@ UNUSABLE = operator(
     "unusable", right, sample=lambda dtype, size, seed: (np.full(size, 1 / (64 - size) if size == 64 else 1, dtype),)
 )
 """
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
-    return tmp_path
 
 
 def declare(*names, more=""):

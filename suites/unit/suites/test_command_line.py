@@ -14,7 +14,6 @@ import bridge
 import suites
 from reports import load_run
 from reports.options import Exit
-from suites.cells import catalogue
 from suites.errors import SelectionError
 from suites.sessions.commands.command_line import main, parsed, parser, selection_of
 from suites.sessions.isolation import isolated
@@ -24,15 +23,7 @@ from suites.unit.processes import environment, output, run
 from suites.unit.reports.builders import make_pair, whole
 from suites.unit.suites.git_repositories import OPERATORS
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """An empty folder to type commands in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
-    yield tmp_path
-    os.environ.pop("KERNEL_BRIDGE_RUNS", None)
-    catalogue.use([])
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def said(capsys, *arguments):

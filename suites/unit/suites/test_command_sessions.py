@@ -14,7 +14,6 @@ import pytest
 
 from reports import Status, find_run, load_run
 from reports.options import Exit
-from suites.cells import catalogue
 from suites.sessions.commands.command_line import main
 from suites.unit.processes import environment, output
 from suites.unit.suites.git_repositories import OPERATORS
@@ -24,14 +23,9 @@ ONE = ["--processes", "1"]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """A folder with a file of operators, to type commands in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
+def operators(folder):
+    """The folder to type commands in has a file of operators."""
     Path("ops.py").write_text(OPERATORS)
-    yield tmp_path
-    os.environ.pop("KERNEL_BRIDGE_RUNS", None)
-    catalogue.use([])
 
 
 def started(*arguments, **variables):

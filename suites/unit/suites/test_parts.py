@@ -7,22 +7,12 @@ import pytest
 from reports import load_run
 from reports.judgement import judge
 from reports.options import Exit
-from suites.cells import catalogue
 from suites.cells.parts import share
 from suites.sessions.commands.command_line import main
 from suites.unit.suites.git_repositories import OPERATORS
 
 TWO = OPERATORS + OPERATORS.replace("twice", "thrice").replace("OPERATOR", "OTHER").replace("2 *", "3 *")
 """A file with two operators."""
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
-    Path("my_ops.py").write_text(TWO)
-    yield tmp_path
-    catalogue.use([])
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
@@ -42,6 +32,7 @@ def recorded(folder, number, *arguments):
 
 
 def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, capsys):
+    Path("my_ops.py").write_text(TWO)
     arguments = ["bench", "my_ops.py", "--size", "64", "--profile", "quick", "--processes", "1"]
     parts = [str(recorded(folder, number, *arguments)) for number in (1, 2)]
     capsys.readouterr()

@@ -92,10 +92,8 @@ def test_a_kernel_is_no_peer_and_a_library_no_kernel():
 PEERS_OF_TWICE = 'peers={"numpy": lambda x: lambda: 2 * x, "scipy": lambda x: lambda: x * x}'
 
 
-def test_bench_times_a_right_peer_and_fails_for_a_wrong_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
-    (tmp_path / "my_ops.py").write_text(OPERATORS.replace("dtypes=", f"{PEERS_OF_TWICE}, dtypes="))
+def test_bench_times_a_right_peer_and_fails_for_a_wrong_one(folder):
+    (folder / "my_ops.py").write_text(OPERATORS.replace("dtypes=", f"{PEERS_OF_TWICE}, dtypes="))
     done = processes.run("-m", "suites", "bench", "my_ops.py", "--peers", "--size", "256", "--processes", "1")
     assert done.returncode == Exit.WRONG, done.stderr
     records = {record.cell.backend: record for record in load_run(find_run()).records}
