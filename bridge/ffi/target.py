@@ -267,6 +267,12 @@ def _host() -> Any:
     return host.execute
 
 
+def _cpu_python() -> Any:
+    from bridge.ffi.plans import callback
+
+    return callback.make_execute(on_stream=False)
+
+
 def _cuda() -> Any:
     from bridge.ffi.cuda import execution
 
@@ -288,6 +294,9 @@ def _cuda_host() -> Any:
 CPU = Target("bridge_cpu", "cpu", _host, is_portable=True)
 """Calls kernels on the host: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
 
+CPU_PYTHON = Target("bridge_cpu_python", "cpu", _cpu_python)
+"""Calls Python at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
+
 CUDA = Target("bridge_cuda", "cuda", _cuda, traits=METADATA.COMMAND_BUFFER)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
@@ -300,7 +309,7 @@ CUDA_HOST = Target("bridge_cuda_host", "cuda", _cuda_host)
 CUDA_HOST_GRAPH = Target("bridge_cuda_host_graph", "cuda", _cuda_host, METADATA.COMMAND_BUFFER, variant_of=CUDA_HOST)
 """The same for functions of which users say that XLA may record their work into CUDA graphs."""
 
-TARGETS = (CPU, CUDA, CUDA_PYTHON, CUDA_HOST, CUDA_HOST_GRAPH)
+TARGETS = (CPU, CPU_PYTHON, CUDA, CUDA_PYTHON, CUDA_HOST, CUDA_HOST_GRAPH)
 """All targets of this process."""
 
 if (VERSION.MAJOR, VERSION.MINOR) > NEWEST:

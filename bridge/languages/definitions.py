@@ -85,7 +85,7 @@ class KernelCall(Call):
         """
         if not self.language.compiles_when_traced:
             return self
-        compiled = self.compiled(*self.platforms)
+        compiled = self.compiled(self.platforms[0])
         scratch = tuple(((size,), np.dtype(np.uint8)) for size in compiled.scratch)
         # An input that shares its buffer with an output is a copy, unless nothing else uses the input.
         copies = tuple((inputs[index].shape, inputs[index].dtype) for index in compiled.guarded)

@@ -172,7 +172,8 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
         dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
         with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
         compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
-            Only for languages of one platform. Kernels of other languages are compiled when JAX lowers the call.
+            Only for languages of one platform, or whose kernels have the same temporaries and copies on all of them.
+            Other kernels are compiled when JAX lowers the call.
         local_kernels: Why a kernel whose code only this process has cannot be exported, and what to do. By default it
             can: the program runs in this process.
     """

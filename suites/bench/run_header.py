@@ -200,8 +200,8 @@ def _is_in(path: Path, places: Iterable[Path]) -> bool:
 
 
 _LIBRARIES = (
-    "kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "warp-lang", "llvmlite", "numpy",
-    "cupti-python", "nvidia-ml-py",
+    "kernel-bridge", "jax", "jaxlib", "numba", "numba-cuda", "numba-cuda-mlir", "warp-lang", "triton", "cuda-tile",
+    "jax-triton", "nvidia-cutlass-dsl", "jax-tvm-ffi", "llvmlite", "numpy", "cupti-python", "nvidia-ml-py",
 )  # fmt: skip
 _VARIABLES = ("JAX_ENABLE_X64", "JAX_DISABLE_JIT", "JAX_DEBUG_NANS", "KERNEL_BRIDGE_BACKEND", "KERNEL_BRIDGE_DEBUG")
 _PLACES = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")  # the header has the number of threads

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,8 @@ FILES = {
 }  # fmt: skip
 """The file with the kernel of a language, by what the name of a backend begins with."""
 
-ADDS = {
-    "cutlass": ("_cute_add", "cutlass_add"),
-    "cutile": ("cutile_add",),
-    "tvm_ffi": ("_cute_add", "tvm_ffi_add", "tvm_function"),
-    "jax_tvm_ffi": ("_cute_add", "jax_tvm_ffi_add", "_registered", "tvm_function"),
-}
-"""The functions of :mod:`suites.backends.vendor_adds` that a backend runs, which has a kernel of ``add`` alone."""
+ADDS = ("cutlass", "cutile", "tvm_ffi", "jax_tvm_ffi")
+"""The backends with a kernel of ``add`` alone: a function of :mod:`suites.backends.vendor_adds`."""
 
 MOST_LINES = 48
 """Lines of code up to which the page shows a file."""
@@ -43,26 +39,55 @@ FOLDER = Path(__file__).parents[1] / "ops"
 
 
 def code_of(operator: str, backend: str) -> list[str] | None:
-    """Returns the lines of code of a kernel without docstrings, comments and empty lines; None if it has no file."""
+    """Returns the lines of code of a kernel, without imports, docstrings, comments and empty lines.
+
+    It is the file of the language; of a file that several backends share, what this one needs. None if there is none.
+    """
     path = next((FOLDER / operator / file for start, file in FILES.items() if backend.startswith(start)), None)
+    roots: set[str] = set()
     if backend in ADDS and operator == "add":
-        path = FOLDER.parent / "backends" / "vendor_adds.py"
+        path, roots = FOLDER.parent / "backends" / "vendor_adds.py", {f"{backend}_add"}
     if path is None or not path.is_file():
         return None
+    if backend == "numba_cuda_mlir":
+        kernel = Backend.NUMBA_CUDA_MLIR.accept(catalogue.operators()[operator].kernels[Backend.NUMBA_CUDA_MLIR])
+        module = import_module(f"suites.ops.{operator}.numba_cuda")
+        roots = {name for name, value in vars(module).items() if value in vars(kernel.given).values()}
     text = path.read_text(encoding="utf-8")
-    module = ast.parse(text)
-    hidden: set[int] = set()
-    for node in ast.walk(module):
-        if isinstance(node, ast.Module | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            hidden |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    for node in module.body if backend in ADDS else ():
-        if getattr(node, "name", None) not in ADDS[backend]:
-            first = min(each.lineno for each in (node, *getattr(node, "decorator_list", ())))
-            hidden |= set(range(first, (node.end_lineno or 0) + 1))
+    body = [node for node in ast.parse(text).body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    shown = {
+        number
+        for node in (_needed(body, roots) if roots else body)
+        for number in range(min(each.lineno for each in _parts(node)), (node.end_lineno or 0) + 1)
+    }
+    for node in ast.walk(ast.Module(body, [])):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            shown -= set(range(node.lineno, (node.end_lineno or 0) + 1))
     lines = enumerate(text.splitlines(), 1)
-    return [
-        line for number, line in lines if number not in hidden and line.strip() and not line.strip().startswith("#")
-    ]
+    return [line for number, line in lines if number in shown and line.strip() and not line.strip().startswith("#")]
+
+
+def _parts(node: ast.stmt) -> list[Any]:
+    """A statement, and the decorators before it."""
+    return [node, *getattr(node, "decorator_list", ())]
+
+
+def _needed(body: Sequence[ast.stmt], names: set[str]) -> list[ast.stmt]:
+    """The statements that define these names, and those that the definitions refer to."""
+    needed: list[ast.stmt] = []
+    while True:
+        found = [node for node in body if node not in needed and _defined(node) & names]
+        if not found:
+            return needed
+        needed += found
+        names = {each.id for node in found for each in ast.walk(node) if isinstance(each, ast.Name)} - names
+
+
+def _defined(node: ast.stmt) -> set[str]:
+    """The names that a statement of a module defines."""
+    targets = node.targets if isinstance(node, ast.Assign) else ()
+    names = {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return names | {node.name} if isinstance(node, ast.FunctionDef) else names
 
 
 def section(operator: str, rows: Sequence[Any]) -> Iterator[str]:
@@ -119,7 +144,8 @@ def page(paths: Sequence[str]) -> str:
         "",
         f"{', '.join(f'{size:,}' for size in sizes)} elements of {', '.join(sorted(set(frame['dtype'])))}. Each kernel "
         "passed its check in the process that timed it. Long files are not shown: those of Numba-CUDA hold several "
-        f"kernels, tuned by hand. The code is in `suites/ops/`. Run: {', '.join(sorted(set(frame['run_id'])))}.",
+        "kernels, tuned by hand; numba-cuda-mlir compiles the plain ones among them. The code is in `suites/ops/`. "
+        f"Run: {', '.join(sorted(set(frame['run_id'])))}.",
         "",
     ]
     for operator in OPERATORS:

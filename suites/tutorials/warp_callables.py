@@ -2,8 +2,8 @@
 # %% [markdown]
 # # Functions that launch several Warp kernels
 #
-# `bridge.warp_callable` makes a Python function that launches Warp kernels a JAX operation on the CPU. The function
-# runs once for each shape, when JAX traces the call. Native code then repeats what it did, without Python.
+# `bridge.warp_callable` makes a Python function that launches Warp kernels a JAX operation on the CPU and on CUDA. The
+# function runs once for each shape, when JAX traces the call. Native code then repeats what it did, without Python.
 #
 # ## Heat in a rod
 

@@ -20,7 +20,7 @@ from bridge.ffi.native.addresses import c_string, keep
 from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call, load, load_int32, stack_words, store
 
-MAX_BUFFERS = 256
+MAX_BUFFERS = 1024
 """The largest number of arrays of a call, inputs and outputs together."""
 
 HEADER_WORDS = 4

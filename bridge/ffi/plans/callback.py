@@ -62,7 +62,7 @@ def make_execute(on_stream: bool = True) -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`CallbackPlan`, once for each element of a batch.
 
     Args:
-        on_stream: Ask XLA for stream and device; if not, both are 0 (for tests: XLA has no streams on the CPU).
+        on_stream: Ask XLA for stream and device; if not, both are 0: XLA has no streams on the CPU.
     """
 
     @native

@@ -5,36 +5,39 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
-import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import msgspec
-import numpy as np
 import warp as wp
-from jax.experimental import io_callback
 
 from bridge.debug.checking import kernel_checks
 from bridge.errors import KernelTypeError, RecordingError, SignatureError
-from bridge.ffi.kernel_call import bind
+from bridge.ffi.kernel_call import available, bind
+from bridge.ffi.native.addresses import c_function
+from bridge.ffi.native.exception_text import describe_to_c_string, error_code
+from bridge.ffi.plans.callback import FUNCTION, CallbackPlan
+from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.target import CPU_PYTHON, CUDA_PYTHON, Plan, Target
 from bridge.languages.definitions import DEFINITIONS, KernelCall
 from bridge.languages.extras import require_warp
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
 from bridge.languages.release import kept
 from bridge.languages.warp.cpu_plan import tile_mutex, works_on_tiles
+from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
 from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
 from bridge.languages.warp.inputs import check_not_written, only_read
-from bridge.languages.warp.packing import value_of
+from bridge.languages.warp.packing import load, value_of
 from bridge.languages.warp.parameters import Role, WarpParameter, concrete, parameters_of
 from bridge.languages.warp.planned import check_extents, output_shape
-from bridge.languages.warp.recording import ADVICE, record
+from bridge.languages.warp.recording import ADVICE, WarpRecording, record
 from bridge.languages.warp.replay import context_of, replay
 from bridge.languages.warp.settings import check_warp, configured
-from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_output_dims
+from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_homes, check_output_dims
 from bridge.languages.wrapper import says_its_call
 from bridge.signature.arguments import Traced, check_arrays, check_vmap_method, positional
 from bridge.signature.array_types import Outputs, Signature, check_known_shapes
@@ -49,44 +52,62 @@ def warp_callable(
     output_dims: int | Sequence[int] | Mapping[str, int | Sequence[int]] | None = None,
     in_out_argnames: Sequence[str] | None = None,
     *,
+    stage_in_argnames: Any = None,
+    stage_out_argnames: Any = None,
+    graph_cache_max: Any = None,
     module_preload_mode: Any = None,
     has_side_effect: bool = False,
     python_call: bool = False,
 ) -> Callable[..., list[jax.Array]]:
-    """Makes a Python function that launches Warp kernels callable from JAX on the CPU, with no Python in the call.
+    """Makes a Python function that launches Warp kernels callable from JAX, natively, on the CPU and on CUDA.
 
-    This function has the parameters and results of ``warp.jax_callable``. The function runs once for each set of shapes
-    and values, when JAX traces the call. What it does is recorded, and native code repeats it.
+    This function has the parameters and results of ``warp.jax_callable``: MJX runs with it in its place, if
+    ``opt.graph_conditional`` is False. The function runs once for each set of shapes and values, when JAX traces the
+    call. What it does is recorded, and native code repeats it. It is recorded on arrays of Warp's CPU device, which is
+    also the current device, whatever the call runs on. On CUDA every operation becomes a launch on XLA's stream, which
+    XLA may record into CUDA graphs. Kernels are compiled for a platform when JAX lowers the call for it. So a machine
+    without a GPU can export a call for CUDA.
 
     Args:
         func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then
-            outputs. It may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy and scan arrays, and make
-            temporaries with ``wp.zeros`` and ``wp.empty``. It writes every element of its outputs, and does not write
-            to its inputs. What it does depends only on shapes, and on the values of parameters that are no arrays.
+            outputs. It may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy, scan, sum and (on the CPU)
+            sort arrays, and make temporaries with ``wp.zeros`` and ``wp.empty``. It names no device, writes every
+            element of its outputs, and does not write to its inputs. What it does depends only on shapes, and on the
+            values of parameters that are no arrays.
         num_outputs: Number of arrays returned, in/out arguments included.
-        graph_mode: Changes nothing on the CPU.
+        graph_mode: Changes nothing, nor do the three parameters for its modes: XLA decides what it records into CUDA
+            graphs.
         vmap_method: As for :func:`bridge.numba_kernel`: each element of a batch is computed by itself. If the function
             makes temporaries, there is one call for each element, so that they share the memory of one.
         output_dims: Shape of the outputs, in elements: one for all, or a dict by name; by default the shape of the
             first array.
         in_out_argnames: Parameters that are given an initial value and returned; they come first among the results.
-        module_preload_mode: Changes nothing: kernels are loaded when a call is traced.
+        stage_in_argnames: See ``graph_mode``.
+        stage_out_argnames: See ``graph_mode``.
+        graph_cache_max: See ``graph_mode``.
+        module_preload_mode: Changes nothing: kernels are loaded before the program runs.
         has_side_effect: Run the function even if nothing uses its results.
-        python_call: Do not record the function, but call it in Python, each time and for each element of a batch.
+        python_call: Do not record the function, but call it in Python, each time and for each element of a batch, with
+            arrays of the device that the call runs on, whose current stream is XLA's. It gets copies of inputs that are
+            used elsewhere. An exception reaches the caller as a JAX runtime error.
 
     Returns:
         A function of the inputs that returns a list: in/out arguments, then outputs. Values that are no arrays are
         static. Also takes ``output_dims`` and ``vmap_method``, for a single call. A ``warp.Mesh``, ``Bvh``,
-        ``HashGrid`` or ``Volume`` may be passed for its id, a parameter of the type ``warp.uint64``. It then lives as
-        long as the process, and the call cannot be exported.
+        ``HashGrid`` or ``Volume`` of the device that the call runs on may be passed for its id, a parameter of the type
+        ``warp.uint64``. It then lives as long as the process, and the call cannot be exported.
 
     Raises:
         KernelTypeError: ``func`` is no Python function, or has a parameter without an annotation of a type of Warp.
         SignatureError: An option, or, when called, an argument does not fit the function; or it writes to an input.
         ParameterError: When called: a value is traced.
         RecordingError: When called: the function did something that cannot be repeated, such as reading values, or
-            building a mesh; or it raised, or left out an output. The message names it.
-        PlatformError: When lowered for another platform than the CPU.
+            building a mesh; or it raised, or left out an output. The message names it. When lowered for CUDA: it sorts,
+            sums or scans vectors, or fills in values of more than 128 bytes.
+        PlatformError: When lowered: there is no such device, or an object or array that the function uses without
+            passing it is on another one.
+        KernelCompileError: When called or lowered: Warp cannot compile a kernel.
+        LaunchError: When lowered: a launch is over a limit of the device.
 
     The function has no derivative; attach one as for :func:`bridge.numba_kernel`.
     """
@@ -116,6 +137,8 @@ def warp_callable(
         lambda: _Callable(name, func, func, like_kernel, parameters),
     )
     check_vmap_method(vmap_method, name)
+    if isinstance(output_dims, Mapping):  # Warp ignores in/out arguments there, and MJX names them
+        output_dims = {label: dims for label, dims in output_dims.items() if label not in names} or None
     shapes = check_output_dims(name, parameters, output_dims)
     like_kernel = definition.like_kernel
     options = WrapperOptions(like_kernel, parameters, None, shapes, None, vmap_method, bool(has_side_effect))
@@ -156,10 +179,12 @@ class _Callable(Definition):
     Attributes:
         like_kernel: Stands for a kernel with its parameters.
         parameters: Its parameters.
+        recordings: What it did, by the values and types of a call and Warp's settings, with the inputs to copy.
     """
 
     like_kernel: Any = field(repr=False)
     parameters: tuple[WarpParameter, ...] = field(repr=False)
+    recordings: dict[Any, tuple[WarpRecording, tuple[int, ...]]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def results(self) -> list[WarpParameter]:
@@ -172,91 +197,159 @@ class _Callable(Definition):
         """The array parameters that are passed."""
         return [p for p in self.parameters if p.is_array and p.role is not Role.OUTPUT]
 
+    @property
+    def buffers(self) -> list[int]:
+        """The buffer of each array parameter in a call. An in/out argument has the buffer of its result."""
+        numbers = {p.name: index for index, p in enumerate((*self.inputs, *self.results))}
+        return [numbers[p.name] for p in self.parameters if p.is_array]
+
     def arguments(
-        self, values: Sequence[bytes], arrays: Mapping[str, Any], address: Callable[[str, int], int]
+        self, values: Sequence[bytes], signature: Signature, address: Callable[[int, Any], int], device: Any
     ) -> list[Any]:
         """What the function is called with.
 
         Args:
             values: The memory of each parameter that is no array.
-            arrays: Shape and dtype of each array by its parameter, as JAX sees it.
-            address: Gives the address of an array from its parameter and its bytes.
+            signature: The types of the call.
+            address: Gives the address of an array from the number of its buffer, and its shape and dtype.
+            device: Warp's device that has the memory.
         """
-        result, left = [], iter(values)
+        result, left, buffers = [], iter(values), iter(self.buffers)
         for p, declared in zip(self.parameters, self.like_kernel.adj.args, strict=True):
             if not p.is_array:
                 result.append(value_of(next(left), str(p.dtype), p.inner or (), declared.type))
                 continue
-            array = arrays[p.name]
-            element = element_type(array.dtype.name, tuple(array.shape[p.ndim :]))
-            at = address(p.name, math.prod(array.shape) * array.dtype.itemsize)
-            result.append(wp.array(ptr=at, dtype=element, shape=tuple(array.shape[: p.ndim]), device="cpu"))
+            array = signature.arrays[buffer := next(buffers)]
+            shape, at = array.extents, address(buffer, array)
+            is_open = p.dtype is None or p.inner is None
+            element = (
+                element_type(array.dtype, tuple(shape[p.ndim :])) if is_open else declared.type.dtype
+            )  # a quat, say
+            result.append(wp.array(ptr=at, dtype=element, shape=tuple(shape[: p.ndim]), device=device))
         return result
+
+    def recorded(self, options: StaticValues, signature: Signature) -> tuple[WarpRecording, tuple[int, ...]]:
+        """What the function does, and the inputs that it gets copies of. It runs now, if it did not before."""
+        if (key := (options, signature, configured())) in self.recordings:  # the caller holds the lock
+            return self.recordings[key]
+
+        def arguments(reserve: Callable[[Any], int]) -> list[Any]:
+            return self.arguments(options.values, signature, lambda _, array: reserve(array), "cpu")
+
+        made = record(self.name, self.function, arguments)
+        uses = {at: made.uses.get(index, frozenset[str]()) for index, at in enumerate(self.buffers)}
+        by_name = {p.name: uses[at] for at, p in enumerate((*self.inputs, *self.results)) if at in uses}
+        check_not_written(self.name, self.parameters, by_name)
+        if not only_read(made.uses.get(None, frozenset())):
+            raise RecordingError(
+                f"{self.name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}"
+            )
+        for at, p in enumerate(self.results, len(self.inputs)):
+            if p.role is Role.OUTPUT and only_read(uses[at]) and 0 not in signature.arrays[at].extents:
+                raise RecordingError(
+                    f"{self.name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}"
+                )
+        guarded = (at for at, p in enumerate(self.inputs) if p.role is Role.INPUT and not only_read(uses[at]))
+        self.recordings[key] = made, tuple(guarded)
+        return self.recordings[key]
 
 
 class StaticValues(msgspec.Struct, frozen=True):
-    """The memory of each parameter that is no array."""
+    """The memory of each parameter that is no array, and whether the function is called in Python each time."""
 
     values: tuple[bytes, ...]
+    python_call: bool
 
 
 class _Callables(NativeLanguage[_Callable, StaticValues]):
     def compile(self, definition: _Callable, options: StaticValues, signature: Signature, platform: str) -> Compiled:
-        inputs, results, name = definition.inputs, definition.results, definition.name
-        specs = [jax.ShapeDtypeStruct(each.extents, numpy_dtype(each.dtype)) for each in signature.arrays]
-        arrays = {p.name: spec for p, spec in zip((*inputs, *results), specs, strict=True)}
-        numbers = {p.name: index for index, p in enumerate((*inputs, *results))}  # an in/out argument is a result
-        named: list[str] = []
+        sizes, arrays = signature.input_sizes, len(signature.arrays)
+        if options.python_call:
+            guarded = tuple(index for index, p in enumerate(definition.inputs) if p.role is Role.INPUT)
+            outputs = (*signature.output_sizes, *(sizes[index] for index in guarded))
+            in_python = functools.partial(_plan_python, definition, options, signature, platform, (sizes, outputs))
+            return Compiled(None, in_python, guarded=guarded)
+        made, guarded = definition.recorded(options, signature)
+        outputs = (*signature.output_sizes, *[(1, 1)] * len(made.temporaries), *(sizes[index] for index in guarded))
+        operations, build = made.on(platform), _plan_host if platform == "cpu" else _plan_device
+        buffers = [*definition.buffers, *range(arrays, arrays + len(made.temporaries))]
 
-        def reserved(reserve: Callable[[int], int]) -> list[Any]:
-            def address(of: str, size: int) -> int:
-                named.append(of)
-                return reserve(size)
+        def plan() -> Plan:
+            check_homes(definition.name, options.values, made.homes, platform)
+            return build(definition.name, operations, buffers, (sizes, outputs), (definition, made))
 
-            return definition.arguments(options.values, arrays, address)
+        if available("cuda") == (platform == "cuda"):
+            plan = functools.cache(plan)
+            plan()  # now, because what the code of the kernels refers to may change
+        return Compiled(made.content(operations, buffers), plan, made.temporaries, guarded)
 
-        made = record(name, definition.function, reserved)
-        uses = {of: made.uses.get(index, frozenset()) for index, of in enumerate(named)}
-        check_not_written(name, definition.parameters, uses)
-        if not only_read(made.uses.get(None, frozenset())):
-            raise RecordingError(
-                f"{name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}"
-            )
-        for p in results:
-            if p.role is Role.OUTPUT and only_read(uses[p.name]) and math.prod(arrays[p.name].shape):
-                raise RecordingError(f"{name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}")
-        buffers = [numbers[of] for of in named]
-        buffers += range(len(specs), len(specs) + len(made.temporaries))
-        guarded = tuple(index for index, p in enumerate(inputs) if p.role is Role.INPUT and not only_read(uses[p.name]))
-        context, function = context_of(made.operations, buffers), replay()
-        plan = HostPlan(
-            name=name,
-            function=function.address,
-            inputs=signature.input_sizes,
-            outputs=(
-                *signature.output_sizes,
-                *[(1, 1)] * len(made.temporaries),
-                *(signature.input_sizes[index] for index in guarded),
-            ),
-            mutex=tile_mutex() if any(map(works_on_tiles, made.codes)) else None,
-            context=ctypes.addressof(context),
-            alive=(context, function, definition, made.alive),
-        )
-        content = made.content and f"{made.content} {named}"
-        return Compiled(content, lambda: plan, made.temporaries, guarded)
+    def target(self, options: StaticValues, platform: str) -> Target:
+        in_python = CPU_PYTHON if platform == "cpu" else CUDA_PYTHON
+        return in_python if options.python_call else super().target(options, platform)
 
 
 LANGUAGE = _Callables(
     "warp_callable",
-    {"cpu": Standing.ONE_THREAD},
+    {"cpu": Standing.ONE_THREAD, "cuda": Standing.REGULAR},
     require=require_warp,
     kernel_kind="Warp callable",
     wrapper="warp_callable",
     compiler="Warp",
     options_type=StaticValues,
-    local_kernels="it refers to objects of this process, such as a mesh, or an array that was not passed. Pass arrays "
-    "as arguments.",
+    local_kernels="it is called in Python, or refers to objects of this process, such as a mesh, or an array that was "
+    "not passed. Pass arrays as arguments.",
 )
+
+
+_Sizes = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+
+
+def _plan_host(name: str, operations: Sequence[Any], buffers: Sequence[int], sizes: _Sizes, alive: Any) -> HostPlan:
+    """The plan that repeats operations on the CPU."""
+    loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), 1, backward))
+    codes = [code and loaded(code, op.launch.backward) for op, code in operations]
+    made = [replace(op, entry=code[-1]) if code else op for (op, _), code in zip(operations, codes, strict=True)]
+    context, function = context_of(made, buffers), replay()
+    mutex = tile_mutex() if any(code and works_on_tiles(code) for _, code in operations) else None
+    alive = context, function, codes, alive
+    return HostPlan(name, function.address, *sizes, mutex, ctypes.addressof(context), alive)
+
+
+def _plan_device(name: str, operations: Sequence[Any], buffers: Sequence[int], sizes: _Sizes, alive: Any) -> DevicePlan:
+    """The plan that repeats operations, all of them launches, on CUDA."""
+    launches, loaded = recorded_launches(name, operations, buffers)
+    alignments = alignments_of((code.source for _, code in operations), sum(map(len, sizes)))
+    return DevicePlan(name, *sizes, launches, alignments, (loaded, alive))
+
+
+def _plan_python(
+    definition: _Callable, options: StaticValues, signature: Signature, platform: str, sizes: _Sizes
+) -> CallbackPlan:
+    """The plan that calls the function in Python, on XLA's stream."""
+    name = definition.name
+    check_homes(name, options.values, (), platform)
+
+    @FUNCTION
+    def call(_: int, words_address: int) -> int:
+        words = (ctypes.c_int64 * (3 + sum(map(len, sizes)))).from_address(words_address)
+        stream, ordinal, *addresses, _ = words
+        try:
+            device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
+            arrays = definition.arguments(options.values, signature, lambda at, _: addresses[at], device)
+            scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
+            with LOCK, scope:
+                definition.function(*arrays)
+        except Exception as error:
+            words[-1] = error_code(error)
+            return describe_to_c_string(name, type(error), error, error.__traceback__)
+        return 0
+
+    return CallbackPlan(name, c_function(call), 0, *sizes, (definition, call))
+
+
+@functools.cache
+def _stream(ordinal: int, stream: int) -> wp.Stream:
+    return wp.Stream(wp.get_cuda_device(ordinal), cuda_stream=stream)
 
 
 @kept
@@ -286,8 +379,6 @@ def _program(
         by_name = {p.name: p for p in parameters}
         specs = [_spec(by_name[p.name], shapes[p.name]) for p in results]
         Outputs.of(specs, name).check_precision(name)
-        if python_call:
-            return _call_python(definition, options, values, specs, arrays)
         aliases = tuple((names.index(p.name), at) for at, p in enumerate(results) if p.role is Role.IN_OUT)
         writable = {index for index, _ in aliases}
         made = KernelCall(
@@ -299,7 +390,7 @@ def _program(
             checks=kernel_checks(),
             language=LANGUAGE,
             definition=definition,
-            options=StaticValues(values),
+            options=StaticValues(values, python_call),
             signature=Signature.of(name, inputs, specs, writable, with_extents=True),
             settings=configured(),
         )
@@ -311,21 +402,3 @@ def _program(
 
 def _spec(p: WarpParameter, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((*shape, *(p.inner or ())), numpy_dtype(str(p.dtype)))
-
-
-def _call_python(
-    definition: _Callable, options: WrapperOptions, values: Sequence[bytes], specs: Sequence[Any], arrays: Sequence[Any]
-) -> list[jax.Array]:
-    """Calls the function in Python, each time the program runs."""
-    results = definition.results
-
-    def host(*given: Any) -> list[Any]:
-        memory = {p.name: np.empty(spec.shape, spec.dtype) for p, spec in zip(results, specs, strict=True)}
-        memory |= {p.name: np.array(array, order="C") for p, array in zip(definition.inputs, given, strict=True)}
-        with LOCK, wp.ScopedDevice("cpu"):
-            definition.function(*definition.arguments(values, memory, lambda of, _: memory[of].ctypes.data))
-        return [memory[p.name] for p in results]
-
-    if options.has_side_effect:
-        return list(io_callback(host, specs, *arrays))
-    return list(jax.pure_callback(host, specs, *arrays, vmap_method="sequential"))

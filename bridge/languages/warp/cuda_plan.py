@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import warp as wp
 
 from bridge.errors import LaunchError, PlatformError
@@ -15,7 +18,8 @@ from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.languages.launch_shape import LaunchShape, check_limits
 from bridge.languages.warp.generated import Generated
 from bridge.languages.warp.launches import WarpLaunch
-from bridge.languages.warp.packing import PackedLaunch, pack
+from bridge.languages.warp.packing import PackedLaunch, load, pack
+from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation
 from bridge.signature.array_types import Signature
 
 
@@ -33,30 +37,61 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
         LaunchError: The launch is over a limit of a device.
     """
     kernel = made.kernel
-    if not wp.is_cuda_available():
-        raise PlatformError(
-            f"{kernel.key} cannot run on CUDA: Warp finds no CUDA device that it supports. See what warp.init() prints."
-        )
-    recorded = {ordinal: pack(made, launch, "cuda", wp.get_cuda_device(ordinal)) for ordinal in local_ordinals()}
+    recorded = {ordinal: pack(made, launch, "cuda", on) for ordinal, on in _devices(kernel.key).items()}
     packed = {ordinal: one for ordinal, one in recorded.items() if one is not None}  # empty if no thread runs
-    launches = []
-    if packed:
-        shape = _check_device(kernel, launch, packed)
-        handles = handles_table({ordinal: one.entry for ordinal, one in packed.items()})
-        launches.append(_device_launch(kernel.key, handles, shape, next(iter(packed.values()))))
-
-    alignments = alignments_of(made.source, signature)
+    launches = [_device_launch(kernel, launch, packed)] if packed else []
+    alignments = alignments_of([made.source], len(signature.arrays))
     return DevicePlan(kernel.key, signature.input_sizes, signature.output_sizes, launches, alignments, packed)
 
 
-def alignments_of(source: str, signature: Signature) -> list[int]:
-    """The bytes that the address of each array has to be a multiple of.
+def recorded_launches(
+    name: str, operations: Sequence[tuple[Operation, Any]], buffers: Sequence[int]
+) -> tuple[list[Launch], Any]:
+    """The launches of a recording, and what keeps their machine code loaded on each of JAX's local GPUs.
+
+    Args:
+        name: The function that was recorded.
+        operations: The launches, with the code of their kernels.
+        buffers: The number that each buffer of the recording has in a call.
+
+    Raises:
+        PlatformError, KernelCompileError, LaunchError: As for :func:`build_device`.
+    """
+    launches, devices = [], _devices(name)
+    loaded = functools.cache(lambda made, ordinal, *how: load(made, devices[ordinal], *how))
+    for op, made in operations:
+        assert op.launch is not None
+        content = op.launch.bounds + np.array(op.block[ARGUMENTS:]).tobytes()[len(op.launch.bounds) :]
+        words = tuple(np.frombuffer(content, np.int64).tolist())
+        patches = tuple((word - ARGUMENTS, buffers[at], more) for word, at, more in op.patches if at != ITSELF)
+        threads, how = op.launch.block_dim, (op.launch.block_dim, op.launch.backward)
+        packed = {
+            ordinal: PackedLaunch(module, hooks, threads, entry, words, (), op.launch.offsets, patches)
+            for ordinal in devices
+            for module, hooks, entry in [loaded(made, ordinal, *how)]
+        }
+        launch = WarpLaunch((op.launch.threads,), *how, ())
+        launches.append(_device_launch(made.kernel, launch, packed))
+    return launches, loaded
+
+
+def _devices(name: str) -> dict[int, Any]:
+    """Warp's devices of JAX's local GPUs, by ordinal."""
+    if not wp.is_cuda_available():
+        raise PlatformError(
+            f"{name} cannot run on CUDA: Warp finds no CUDA device that it supports. See what warp.init() prints."
+        )
+    return {ordinal: wp.get_cuda_device(ordinal) for ordinal in local_ordinals()}
+
+
+def alignments_of(sources: Iterable[str], count: int) -> list[int]:
+    """The bytes that the address of each of ``count`` arrays has to be a multiple of.
 
     Warp loads vectors and tiles at any address. Only where the kernel says ``aligned=True`` does it load 16 bytes of a
     tile at once without a look at the address; this is the second truth value in the generated code.
     """
-    aligned = re.search(r"\bwp::(?:adj_)?tile_(?:load|store)<[^()]*, (?:true|false), true[,>]", source)
-    return [16] * len(signature.arrays) if aligned else []
+    aligned = re.compile(r"\bwp::(?:adj_)?tile_(?:load|store)<[^()]*, (?:true|false), true[,>]")
+    return [16] * count if any(map(aligned.search, sources)) else []
 
 
 def _check_device(kernel: wp.Kernel, launch: WarpLaunch, packed: Mapping[int, PackedLaunch]) -> LaunchShape:
@@ -90,14 +125,15 @@ def launch_shape(kernel: wp.Kernel, dims: tuple[int, ...], block_dim: int, share
     return LaunchShape(grid, (block_dim, 1, 1), shared_bytes)
 
 
-def _device_launch(name: str, handles: tuple[int, ...], shape: LaunchShape, packed: PackedLaunch) -> Launch:
+def _device_launch(kernel: wp.Kernel, launch: WarpLaunch, packed: Mapping[int, PackedLaunch]) -> Launch:
+    shape, one = _check_device(kernel, launch, packed), next(iter(packed.values()))
     return Launch(
-        name=name,
-        handles=handles,
+        name=kernel.key,
+        handles=handles_table({ordinal: one.entry for ordinal, one in packed.items()}),
         grid=shape.grid,
         block=shape.block,
         shared_bytes=shape.shared_bytes,
-        blob=packed.content,
-        parameters=(0, *packed.offsets),
-        patches=tuple(Patch(word=word, buffer=buffer) for word, buffer in packed.patches),
+        blob=one.content,
+        parameters=(0, *one.offsets),
+        patches=tuple(Patch(*patch) for patch in one.patches),
     )

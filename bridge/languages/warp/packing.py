@@ -38,7 +38,7 @@ class PackedLaunch:
             for an adjoint a second struct, of the adjoints of the arguments.
         structs: Where each struct starts, in bytes.
         offsets: Where each argument starts, in bytes.
-        patches: Word of the memory, and buffer, of each address to fill in.
+        patches: Word of the memory, buffer, and offset in it (0 if left out), of each address to fill in.
     """
 
     module_exec: Any
@@ -48,7 +48,7 @@ class PackedLaunch:
     content: tuple[int, ...]
     structs: tuple[int, ...]
     offsets: tuple[int, ...]
-    patches: tuple[tuple[int, int], ...]
+    patches: tuple[tuple[int, ...], ...]
 
 
 def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> PackedLaunch | None:
@@ -95,6 +95,31 @@ def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> Pac
         return _read(kernel, launch, recorded)
     except (AttributeError, TypeError, ValueError, ctypes.ArgumentError) as error:
         raise unknown_launches(f"a recorded launch has other contents ({error})") from error
+
+
+def load(made: Generated, device: Any, block_dim: int, backward: bool) -> tuple[Any, Any, int]:
+    """Compiles and loads a kernel for a device.
+
+    Returns:
+        What keeps the machine code loaded, Warp's facts about it, and the address of the kernel or its adjoint.
+
+    Raises:
+        KernelCompileError: Warp cannot compile the kernel, or there is no adjoint.
+    """
+    with generating():
+        kernel = loadable(made)
+        try:
+            loaded = kernel.module.load(device, block_dim)
+        except Exception as error:
+            raise refused(kernel, error) from error
+        if not loaded:
+            raise failed(kernel, "its module failed to build before; see the messages of Warp")
+        hooks = loaded.get_kernel_hooks(kernel)
+        settle(kernel)
+    entry = ctypes.cast(hooks.backward if backward else hooks.forward, ctypes.c_void_p).value
+    if not entry:
+        raise failed(kernel, f"there is no code of the {'adjoint' if backward else 'kernel'}")
+    return loaded, hooks, entry
 
 
 def _address(index: int) -> int:

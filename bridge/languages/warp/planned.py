@@ -194,28 +194,30 @@ def plan_call(options: WrapperOptions, statics: Sequence[StaticValue], arrays: S
             "at least one thread, or declare empty outputs."
         )
     instance = instantiated(kernel, [(p.ndim, str(p.dtype), p.inner or ()) for p in parameters])
-    codes = _generated_anywhere(instance, options.block_dim)
+    codes = tuple(
+        code for code in generated_everywhere(instance, options.block_dim).values() if isinstance(code, Generated)
+    )
     planned = Planned(options, instance, parameters, values, shapes, dims, codes, kernel_checks())
     check_not_written(kernel.key, parameters, planned.uses)
     Outputs.of([planned.result(p) for p in planned.outputs], kernel.key).check_precision(kernel.key)
     return planned
 
 
-def _generated_anywhere(kernel: wp.Kernel, block_dim: int | None) -> tuple[Generated, ...]:
-    """The code of a kernel for each platform that Warp can generate it for.
+def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, Generated | KernelCompileError]:
+    """The code of a kernel by platform, or the error that says why there is none.
 
     Raises:
-        KernelCompileError: There is none.
+        KernelCompileError: There is none for any platform.
     """
-    codes, refusal = [], None
+    codes: dict[str, Generated | KernelCompileError] = {}
     for platform in LANGUAGE.platforms:
         try:
-            codes.append(generated(kernel, platform, block_dim))
+            codes[platform] = generated(kernel, platform, block_dim)
         except KernelCompileError as error:  # raised again when the kernel is compiled for this platform
-            refusal = error
-    if refusal is not None and not codes:
+            codes[platform] = refusal = error
+    if not any(isinstance(code, Generated) for code in codes.values()):
         raise refusal
-    return tuple(codes)
+    return codes
 
 
 def output_shape(

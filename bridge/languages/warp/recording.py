@@ -1,9 +1,11 @@
-"""Records what a Python function does with Warp on the CPU once, so that native code can repeat it.
+"""Records what a Python function does with Warp once, so that native code can repeat it on the CPU and on CUDA.
 
-The function runs with arrays that no kernel ever sees: each launch, and each call of Warp's library that zeroes, fills,
-copies, scans, sums or sorts, is noted instead of made. It becomes a block of words, in which native code fills in the
-addresses of a call. Any other call of the library is refused by its name. Warp keeps its own record at the same time,
-of the operations that reach its library: if one does, it went past the notes, and the recording is refused too.
+The function runs with arrays of the CPU that no kernel ever sees: each launch, and each call of Warp's library that
+zeroes, fills, copies, scans, sums or sorts, is noted instead of made. It becomes a block of words, in which native code
+fills in the addresses of a call. Any other call of the library is refused by its name. Warp keeps its own record at the
+same time, of the operations that reach its library: if one does, it went past the notes, and the recording is refused
+too. Nothing is compiled meanwhile. So the recording needs no GPU, and holds what CUDA has to know besides: the threads
+of each block, and the launches that take the place of the library's functions.
 """
 
 from __future__ import annotations
@@ -11,26 +13,31 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import math
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from bridge.errors import LaunchError, RecordingError
+from bridge.errors import KernelCompileError, LaunchError, RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function
 from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS
+from bridge.languages.warp.device_memory import launch_instead
 from bridge.languages.warp.dtypes import addresses_in
-from bridge.languages.warp.generated import Generated, generated, generating, takes_handle
+from bridge.languages.warp.generated import Generated, generating, takes_handle
 from bridge.languages.warp.inputs import UNKNOWN, Uses
 from bridge.languages.warp.packing import laid_out
-from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation
-from bridge.languages.warp.settings import internals
+from bridge.languages.warp.planned import generated_everywhere
+from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation, RecordedLaunch
+from bridge.languages.warp.settings import block_dim_on, internals
+from bridge.signature.array_types import ArrayType
 
 ADVICE = "; pass python_call=True to call it in Python each time."
 
@@ -63,37 +70,64 @@ class WarpRecording:
     """What a function did.
 
     Attributes:
-        operations: In order. Buffers are numbered: the arrays given to the function, then its temporaries.
+        name: The function.
+        operations: In order, as on the CPU. Buffers are numbered: the arrays given to the function, then its
+            temporaries.
         temporaries: Bytes of each temporary.
         uses: What was done with the memory of each buffer; None stands for all other memory.
-        codes: The code of the kernels that were launched.
-        is_local: Whether it refers to memory or objects of this process.
+        homes: The devices that have this other memory.
+        codes: Gives the code of a kernel for blocks of so many threads, by platform.
         alive: What it refers to.
     """
 
+    name: str
     operations: tuple[Operation, ...]
     temporaries: tuple[int, ...]
     uses: dict[int | None, Uses]
-    codes: tuple[Generated, ...]
-    is_local: bool
+    homes: tuple[Any, ...]
+    codes: Callable[[Any, int], Mapping[str, Generated | KernelCompileError]]
     alive: Any
 
-    @property
-    def content(self) -> str | None:
-        """Everything that a replay does, as text; None if it refers to something of this process."""
-        plain = [replace(each, entry=0, kernel=None) for each in self.operations]
-        return None if self.is_local else repr((plain, [code.digest for code in self.codes], self.temporaries))
+    def on(self, platform: str) -> list[tuple[Operation, Generated | None]]:
+        """The operations on a platform, each with the code of its kernel if it is a launch.
+
+        Raises:
+            RecordingError: One of them is not possible there.
+            KernelCompileError: Warp cannot generate the code of a kernel.
+        """
+        made: list[tuple[Operation, Generated | None]] = []
+        for op in self.operations:
+            each = (op,) if platform == "cpu" or op.launch else op.on_cuda
+            if each is None:
+                what = f"no launch does what Warp's {op.name} does here"
+                raise RecordingError(f"{self.name} cannot be recorded for CUDA: {what}{ADVICE}")
+            for one in each:
+                code = self.codes(one.launch.kernel, one.launch.block_dim)[platform] if one.launch else None
+                if isinstance(code, KernelCompileError):
+                    raise code
+                made.append((one, code))
+        return made
+
+    def content(self, operations: Sequence[tuple[Operation, Generated | None]], buffers: Sequence[int]) -> str | None:
+        """Everything that a replay does on the buffers with these numbers, as text.
+
+        None if it refers to memory or objects of this process.
+        """
+        if None in self.uses or any(code and takes_handle(code) for _, code in operations):
+            return None
+        plain = [(replace(op, on_cuda=None), code and code.digest) for op, code in operations]
+        return repr((plain, self.temporaries, buffers))
 
 
 def record(
-    name: str, function: Callable[..., None], make_arguments: Callable[[Callable[[int], int]], Any]
+    name: str, function: Callable[..., None], make_arguments: Callable[[Callable[[ArrayType], int]], Any]
 ) -> WarpRecording:
     """Runs a function, and notes what it does.
 
     Args:
         name: The function, for errors.
         function: The function.
-        make_arguments: Makes its arguments, from a function that gives an address for so many bytes.
+        make_arguments: Makes its arguments, from a function that gives an address for the type of an array.
 
     Raises:
         RecordingError: The function raised, or did something that cannot be repeated.
@@ -114,6 +148,20 @@ def record(
         return recorder.recording(array_count)
 
 
+class _Threads(int):
+    """The block of a launch on the CPU, which is one thread, with the block that is asked for on CUDA."""
+
+    on_cuda: int
+
+
+def _threads(_: Any, asked: int | None) -> _Threads:
+    if isinstance(asked, _Threads):
+        return asked
+    block = _Threads(1)
+    block.on_cuda = asked if asked and asked > 0 else block_dim_on("cuda", None)
+    return block
+
+
 @dataclass
 class _Recorder:
     """Notes what one function does, in the thread that makes this object."""
@@ -126,6 +174,9 @@ class _Recorder:
     alive: list[Any] = field(default_factory=list)
     freed: list[int] = field(default_factory=list)
     memory: list[Any] = field(default_factory=list)
+    homes: dict[str, Any] = field(default_factory=dict)
+    alignments: list[int] = field(default_factory=list)
+    bounds: dict[int, tuple[Any, Any]] = field(default_factory=dict)
 
     def error(self, otherwise: str) -> RecordingError:
         return RecordingError(f"{self.name} cannot be recorded: {self.refused or otherwise}{ADVICE}")
@@ -135,11 +186,13 @@ class _Recorder:
         self.refused = self.refused or what
         raise RecordingError(what)
 
-    def reserve(self, size: int) -> int:
+    def reserve(self, array: ArrayType) -> int:
         """The address of memory for an array of the function. Nothing writes to it."""
+        size = math.prod(array.extents) * array.item_bytes
         memory = np.empty(size + 64, np.uint8)
         self.memory.append(memory)
         self.ranges.append((memory.ctypes.data, size))
+        self.alignments.append(array.item_bytes)  # XLA may pass a slice of a larger array
         return memory.ctypes.data
 
     def native(self, name: str, function: Any) -> Any:
@@ -155,6 +208,7 @@ class _Recorder:
     def _allocate(self, allocate: Any, size: int, *more: Any) -> Any:
         address = allocate(size, *more)
         self.ranges.append((address, size))
+        self.alignments.append(WORD_BYTES)
         return address
 
     def _refuse_native(self, name: str, *_: Any) -> None:
@@ -187,18 +241,41 @@ class _Recorder:
                 if None in found:
                     self.refuse(f"{name} got memory that is no array of this call. Pass the array as an argument")
                 touched += [(each, _USES[kind.lower()]) for each in found]
-        self.operations.append(Operation(name, c_function(function), *block.finished(name), touched=tuple(touched)))
+        done, self.operations = self.operations, []
+        launches = tuple(self.operations) if launch_instead(name, self.alignment, arguments) else None
+        self.operations = done
+        entry = c_function(function)
+        self.operations.append(Operation(name, entry, *block.finished(name), tuple(touched), on_cuda=launches))
         return True
+
+    def alignment(self, address: int) -> int:
+        """The bytes that an address is a multiple of in each call."""
+        index, offset = self.place(address) or (0, 1)
+        return math.gcd(self.alignments[index], offset)
+
+    def bounds_of(self, build: Callable[..., Any], dim: Sequence[int], *more: Any) -> Any:
+        """Makes the bounds of a launch on the CPU, and keeps those on CUDA, where a block has several threads."""
+        bounds = build(dim, *more)
+        on_cuda = tuple(each.on_cuda if isinstance(each, _Threads) else each for each in dim)
+        self.bounds[id(bounds)] = bounds, build(on_cuda, *more)
+        return bounds
+
+    def load(self, module: Any, device: Any = None, block_dim: int | None = None, *_: Any) -> Any:
+        """Stands in for the machine code of a module, which a launch that is noted does not need."""
+        for kernel in module._get_live_kernels():
+            for each in kernel.overloads.values() if kernel.is_generic else [kernel]:
+                if not hasattr(each.adj, "kernel_dim"):
+                    each.adj.get_references()  # finds the dimensions of a launch, which loading would have found
+        code = {"forward": self, "backward": self, "block": _threads(device, block_dim)}
+        hooks = types.SimpleNamespace(**code, det_launch_meta=None, cluster_dim=1)
+        return types.SimpleNamespace(get_kernel_hooks=lambda kernel: hooks)
 
     def launch(self, kernel: Any, hooks: Any, params: Sequence[Any], adjoint: bool) -> None:
         """Notes a launch."""
         bounds, *arguments = params
-        loaded = kernel.module.load(wp.get_device("cpu"), 1)
-        if not loaded or loaded.get_kernel_hooks(kernel) is not hooks:
-            self.refuse(f"{kernel.key} is launched by a command that is older than its module. Use warp.launch")
-        function = hooks.backward if adjoint else hooks.forward
-        entry = ctypes.cast(function, ctypes.c_void_p).value or 0
-        self.alive += [loaded, hooks]
+        if hooks.forward is not self:
+            self.refuse(f"{kernel.key} is launched by a command that is older than this call. Use warp.launch")
+        on_cuda = self.bounds[id(bounds)][1]
         block, count = _Block(), len(kernel.adj.args)
         content, structs, offsets = laid_out(bounds, arguments, count)
         start = block.put(content)
@@ -212,8 +289,8 @@ class _Recorder:
             found = self.fill_in(block, start + at, kind, bytes(argument))
             is_plain = hasattr(kind, "grad") and index < count
             touched += [(each, index if is_plain else UNKNOWN) for each in found]
-        finished = block.finished(kernel.key)
-        self.operations.append(Operation(kernel.key, entry, *finished, (kernel, adjoint), tuple(touched)))
+        launch = RecordedLaunch(kernel, adjoint, int(on_cuda.size), hooks.block.on_cuda, bytes(on_cuda), offsets)
+        self.operations.append(Operation(kernel.key, 0, *block.finished(kernel.key), tuple(touched), launch))
 
     def place(self, address: int) -> tuple[int, int] | None:
         """The buffer that holds an address, or ends there, and the offset in it."""
@@ -236,18 +313,18 @@ class _Recorder:
 
     def recording(self, array_count: int) -> WarpRecording:
         """The recording. The first buffers are the function's arrays."""
-        kernels = {id(op.kernel[0]): op.kernel[0] for op in self.operations if op.kernel}
-        codes = {key: generated(kernel, "cpu", None) for key, kernel in kernels.items()}
+        codes, used = functools.cache(generated_everywhere), functools.cache(Generated.uses)
         uses: dict[int | None, Uses] = {}
         for op in self.operations:
-            made = op.kernel and (codes[id(op.kernel[0])].uses(backward=op.kernel[1]), op.kernel[0].adj.args)
+            launch: Any = op.launch
+            made = codes(launch.kernel, launch.block_dim).values() if launch else ()
+            found = [used(code, backward=launch.backward) for code in made if isinstance(code, Generated)]
             for buffer, use in op.touched:
-                more = use if isinstance(use, frozenset) else made[0][made[1][use].label]  # type: ignore[index]
-                uses[buffer] = uses.get(buffer, frozenset()) | more
-        launched = tuple(codes[id(op.kernel[0])] for op in self.operations if op.kernel)
-        is_local = None in uses or any(map(takes_handle, launched))
-        temporaries = tuple(size for _, size in self.ranges[array_count:])
-        return WarpRecording(tuple(self.operations), temporaries, uses, launched, is_local, self.alive)
+                if not isinstance(use, frozenset):
+                    use = frozenset[str]().union(*(each[launch.kernel.adj.args[use].label] for each in found))
+                uses[buffer] = uses.get(buffer, frozenset()) | use
+        temporaries, homes = tuple(size for _, size in self.ranges[array_count:]), tuple(self.homes.values())
+        return WarpRecording(self.name, tuple(self.operations), temporaries, uses, homes, codes, self.alive)
 
 
 class _Block:
@@ -301,11 +378,12 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
     """Makes Warp ask the recorder in this thread. Other threads go on as they are."""
     context, device = internals(), wp.get_device("cpu")
     library = context.runtime.core
-    if not hasattr(library, "wp_apic_get_operation_count"):
-        recorder.refuse(f"Warp {wp.__version__} keeps no record to compare with. Install a later warp-lang")
+    resolve, bounds = "_resolve_launch_block_dim", "_build_launch_bounds_from_tuple"
+    if not (hasattr(library, "wp_apic_get_operation_count") and hasattr(context, resolve) and hasattr(context, bounds)):
+        recorder.refuse(f"Warp {wp.__version__} launches in another way. Install a later warp-lang")
 
     def only_here(do: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args: (do if threading.get_ident() == recorder.thread else otherwise)(*args)
+        return lambda *args, **named: (do if threading.get_ident() == recorder.thread else otherwise)(*args, **named)
 
     def reads(array: Any) -> Any:
         if threading.get_ident() != recorder.thread:
@@ -317,9 +395,6 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
             return dlpack(array, *args, **options)
         return recorder.refuse(values)
 
-    def cooperates(kernel: Any, *_: Any) -> None:
-        recorder.refuse(f"{kernel.key} is launched in blocks of several threads")
-
     def capture_of(device: Any) -> Any:
         # Both functions ask for the capture, and then read the condition where it is.
         if threading.get_ident() == recorder.thread and (asks := sys._getframe(1).f_code.co_name) in _CONDITIONAL:
@@ -330,16 +405,22 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         _, _, _, value, *_ = args
         if recorder.place(getattr(value, "ptr", None) or 0) is None:  # memory that outlives the recording
             recorder.alive.append(value)
+            for each in vars(value).values() if hasattr(value, "_cls") else [value]:  # the fields of a struct
+                if isinstance(each, wp.array) and each.ptr and recorder.place(each.ptr) is None:
+                    recorder.homes[str(each.device)] = each.device
         return pack(*args)
 
     values = "it reads the values of an array, or writes them from Python"
     of_array: Any = wp.array
     interface, dlpack = of_array.__array_interface__, of_array.__dlpack__
+    build = getattr(context, bounds)
     pack, capture = context.pack_arg, context._get_apic_capture_for_device
     replaced = [
         (context.runtime, "core", _Library(library, recorder)),
         (context, "invoke", only_here(recorder.launch, context.invoke)),
-        (context, "invoke_cpu_blocks", only_here(cooperates, context.invoke_cpu_blocks)),
+        (context.Module, "load", only_here(recorder.load, context.Module.load)),
+        (context, resolve, only_here(_threads, getattr(context, resolve))),
+        (context, bounds, only_here(functools.partial(recorder.bounds_of, build), build)),
         (context, "pack_arg", only_here(keep, pack)),
         (context, "_get_apic_capture_for_device", capture_of),
         (wp.array, "__array_interface__", property(reads)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numba
@@ -21,25 +21,48 @@ ITSELF = -1  # the number of the block among the buffers
 
 
 @dataclass(frozen=True)
+class RecordedLaunch:
+    """What is known of a launch besides the memory of its arguments.
+
+    Attributes:
+        kernel: The kernel.
+        backward: Launch its adjoint.
+        threads: Threads in all, on CUDA.
+        block_dim: Threads of a block, on CUDA.
+        bounds: The launch bounds on CUDA. The bounds on the CPU, of the same size, begin the memory of the arguments.
+        offsets: Where each argument starts in this memory, in bytes.
+    """
+
+    kernel: wp.Kernel = field(repr=False)
+    backward: bool
+    threads: int
+    block_dim: int
+    bounds: bytes
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Operation:
-    """One call of a C function.
+    """One launch, or call of a C function.
 
     Attributes:
         name: The kernel or function, for errors.
-        entry: Address of the C function.
+        entry: Address of the C function; 0 for a kernel that is not loaded yet.
         block: The memory that the call needs, as words: the arguments, and what they refer to.
         patches: Word of the block, number of a buffer, and offset in it in bytes, of each address to fill in.
-        kernel: The kernel of a launch, and whether its adjoint is launched.
         touched: The buffer of each argument that leads to one, with the position of the kernel's parameter or the use.
             None stands for memory that is no buffer.
+        launch: What else is known, if it is a launch.
+        on_cuda: The launches that do on CUDA what a function does on the CPU; None if there are none.
     """
 
     name: str
-    entry: int
+    entry: int = field(repr=False)
     block: tuple[int, ...]
     patches: tuple[tuple[int, int, int], ...]
-    kernel: tuple[wp.Kernel, bool] | None = None
-    touched: tuple[tuple[int | None, int | Uses], ...] = ()
+    touched: tuple[tuple[int | None, int | Uses], ...]
+    launch: RecordedLaunch | None = None
+    on_cuda: tuple[Operation, ...] | None = None
 
 
 def context_of(operations: Sequence[Operation], buffers: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:

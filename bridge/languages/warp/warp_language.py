@@ -40,12 +40,14 @@ class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
         from bridge.languages.warp.cpu_plan import build_host
         from bridge.languages.warp.cuda_plan import build_device
         from bridge.languages.warp.generated import check_inputs, generated, instantiated, takes_handle
+        from bridge.languages.warp.wrapper_options import check_homes
 
         types = [(None if a.shape is None else len(a.shape), a.dtype, a.inner) for a in options.arguments]
         made = generated(instantiated(definition.kernel, types), platform, options.block_dim)
         check_inputs(made, options, signature)
         code = None if takes_handle(made) else made.digest
         build = build_host if platform == "cpu" else build_device
+        check_homes(definition.name, [each.value for each in options.arguments], (), platform)
         if not available(platform):  # another machine loads it
             return Compiled(code, lambda: build(made, options, signature))
         # Loaded now, because Warp generates the code once more when it loads, and what the code refers to may change.

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import warp as wp
 
-from bridge.errors import LaunchError, ParameterError, SignatureError
+from bridge.errors import LaunchError, ParameterError, PlatformError, SignatureError
 from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT, NAMES, SCALARS, numpy_dtype
 from bridge.languages.warp.parameters import STRUCT, Role, WarpParameter
 from bridge.signature.arguments import check_vmap_method, no_keywords
@@ -126,6 +126,29 @@ def check_output_dims(name: str, parameters: Sequence[WarpParameter], output_dim
 _OBJECTS = (wp.Mesh, wp.Bvh, wp.HashGrid, wp.Volume)
 _ids: dict[Any, int] = {}
 """The objects whose ids were passed. They live as long as the process, as machine code that gets their ids does."""
+
+
+def check_homes(name: str, values: Iterable[bytes], devices: Iterable[Any], platform: str) -> None:
+    """Refuses memory that a kernel could not reach: reading it would end the process on a GPU.
+
+    Args:
+        name: The kernel, for errors.
+        values: The values that it gets, among them ids of objects.
+        devices: Warp's devices that have arrays that it uses.
+        platform: JAX's name of the platform where it runs.
+
+    Raises:
+        PlatformError: An object or array is on another platform.
+    """
+    passed = [each for each, number in list(_ids.items()) if any(number.to_bytes(8, "little") in one for one in values)]
+    homes = [(f"a {type(each).__name__}", each.device) for each in passed]
+    for kind, on in [*homes, *(("an array that was not passed", on) for on in devices)]:
+        if on.is_cuda != (platform == "cuda"):
+            raise PlatformError(
+                f"{name} is lowered for {platform}, but uses {kind} on Warp's device {on}. Make it on a {platform} "
+                "device (device=...), or put the inputs on the other one (jax.device_put)."
+            )
+
 
 _NAMES_OF = {numpy_dtype(name): name for name in SCALARS}
 

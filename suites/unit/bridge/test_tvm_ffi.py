@@ -20,6 +20,7 @@ from suites.unit.bridge.test_cuda_raw import HAS_GPU, exported, gpu
 from suites.unit.bridge.test_native_stream import run_on_stream
 
 tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
+PLATFORM = "cpu"  # the test for a GPU puts its arrays there
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
 COMPILER = shutil.which("cc")

@@ -96,6 +96,12 @@ def number(address: wp.uint64, out: FLOATS):
     out[wp.tid()] = float(address)
 
 
+@wp.kernel
+def add_last(a: FLOATS, points: wp.array(dtype=wp.vec3d), out: FLOATS):
+    i = wp.tid()
+    out[i] = a[i] + float(points[i][2])
+
+
 # Functions that can be recorded, each with what it computes.
 
 
@@ -165,7 +171,27 @@ def repeats(a: FLOATS, out: FLOATS):
     command.launch()
 
 
+def totals(a: FLOATS, out: FLOATS):
+    wp.copy(out, a)
+    wp.utils.array_sum(a, out=out[:1])
+
+
+def adjoins(a: FLOATS, out: FLOATS):
+    out.zero_()
+    arrays = {"inputs": [a, a, wp.empty_like(a)], "adj_inputs": [out, out, wp.full(a.shape, 1.0, dtype=float)]}
+    wp.launch(add, dim=a.shape, **arrays, adjoint=True)
+
+
+def spreads(a: FLOATS, out: FLOATS):
+    points, spread = wp.full((2, 2), (1.0, 2.0, 3.0), dtype=wp.vec3d), wp.zeros((2, 4), dtype=wp.vec3d)
+    spread[:, ::2].fill_(wp.vec3d(4.0, 5.0, 6.0))
+    wp.copy(spread[:, 1::2], points)
+    wp.launch(add_last, dim=8, inputs=[a, spread.flatten()], outputs=[out])
+
+
 RIGHT = [
+    (totals, lambda x: np.append(x.sum(), x[1:])), (spreads, lambda x: x + np.array([6, 3] * 4, np.float32)),
+    (adjoins, lambda x: np.full_like(x, 2)),
     (stencils, lambda x: smoothed(x + x)), (zeroes, lambda x: x), (fills_and_copies, lambda x: x + np.float32(2.5)),
     (takes_parts, parts), (scans, np.cumsum), (sorts, np.sort), (holds, lambda x: np.float32(3) * x),
     (tiles, lambda x: x + x), (repeats, lambda x: smoothed(x, 1)),
@@ -282,6 +308,8 @@ def test_what_cannot_be_recorded_is_named_and_nothing_is_left_behind(function, w
 
 def test_a_function_that_reads_values_runs_in_python_when_asked():
     np.testing.assert_array_equal(jax.vmap(warp_callable(reads, python_call=True))(BATCH)[0][:, 3], BATCH[:, 0])
+    with pytest.raises(jax.errors.JaxRuntimeError, match="raises raised LookupError: of its own"):
+        jax.block_until_ready(warp_callable(raises, python_call=True)(X))
 
 
 def test_inputs_do_not_change():
@@ -291,7 +319,9 @@ def test_inputs_do_not_change():
 
     with pytest.raises(SignatureError, match=r"writes to its input 'a'.*in_out_argnames=\['a'\]"):
         warp_callable(writes)(X)
-    call = warp_callable(writes, 2, in_out_argnames=["a"])
+    np.testing.assert_array_equal(warp_callable(writes, python_call=True)(X)[0], jnp.sin(jnp.arange(8.0)) + 1)
+    np.testing.assert_array_equal(X, jnp.sin(jnp.arange(8.0)))
+    call = warp_callable(writes, 2, in_out_argnames=["a"], output_dims={"a": 8, "out": 8})
     for results in (call(X), warp_callable(writes, 2, in_out_argnames=["a"], python_call=True)(X)):
         np.testing.assert_array_equal(results, [X + 1, X + 1])
     np.testing.assert_array_equal(jax.vmap(call)(BATCH)[1], BATCH + 1)
@@ -341,9 +371,10 @@ def test_a_mesh_lives_as_long_as_the_code_that_has_its_id():
     assert kept() is not None
 
 
-def exported(call, *args):
+def exported(call, *args, **options):
     specs = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args]
-    return jax.export.export(jax.jit(call), disabled_checks=export_checks())(*specs)
+    options = {"platforms": ("cpu",), **options}
+    return jax.export.export(jax.jit(call), disabled_checks=export_checks(), **options)(*specs)
 
 
 OTHER_PROCESS = """
@@ -375,14 +406,31 @@ def test_threads_record_and_run_apart():
 
 
 def test_what_a_call_cannot_do_is_said_in_one_line():
-    with pytest.raises(PlatformError, match="zeroes runs on cpu, but is being lowered for cuda"):
-        jax.jit(warp_callable(zeroes)).trace(X).lower(lowering_platforms=("cuda",))
+    with pytest.raises(PlatformError, match="zeroes runs on cpu or cuda, but is being lowered for tpu"):
+        jax.jit(warp_callable(zeroes)).trace(X).lower(lowering_platforms=("tpu",))
     with pytest.raises(DifferentiationError, match="zeroes has no derivative"):
         jax.grad(lambda x: warp_callable(zeroes)(x)[0].sum())(X)
     with pytest.raises(ParameterError, match="measures: 'mesh' is a traced value"):
         jax.jit(warp_callable(measures))(3, X)
     for shape in ({"output_dims": 3}, {"output_dims": {"out": 3}}):
         assert [each.shape for each in warp_callable(zero_outputs)(X, **shape)] == [(3,)]
+
+
+QUATS = wp.array(dtype=wp.quat)
+
+
+@wp.kernel
+def inverse(q: QUATS, out: QUATS):
+    i = wp.tid()
+    out[i] = wp.quat_inverse(q[i])
+
+
+def inverts(q: QUATS, out: QUATS):
+    wp.launch(inverse, dim=q.shape, inputs=[q], outputs=[out])
+
+
+def test_arrays_have_the_types_that_the_function_names():
+    np.testing.assert_array_equal(warp_callable(inverts)(jnp.ones((2, 4)))[0], [[-1, -1, -1, 1]] * 2)
 
 
 def zero_outputs(a: FLOATS, out: FLOATS):

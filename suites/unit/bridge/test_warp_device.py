@@ -20,7 +20,6 @@ from bridge.languages.warp.packing import pack
 from bridge.languages.warp.parameters import parameters_of
 from bridge.languages.warp.planned import plan_call
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
-from bridge.signature.array_types import Signature
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -76,9 +75,7 @@ def test_only_tiles_that_promise_it_need_aligned_arrays(aligned):
         tile = wp.tile_load(x, shape=(16, 16), storage="shared", aligned=wp.static(aligned))
         wp.tile_store(out, 2.0 * tile)
 
-    x = jax.ShapeDtypeStruct((16, 16), np.float32)
-    signature = Signature.of("tiled", [x], [x], (), with_extents=True)
-    assert device.alignments_of(generated(tiled, "cuda", 64).source, signature) == [16, 16] * aligned
+    assert device.alignments_of([generated(tiled, "cuda", 64).source], 2) == [16, 16] * aligned
 
 
 def planned(kernel, arrays, num_outputs=1, in_out=(), launch_dims=None, output_dims=None, values=()):

@@ -1,0 +1,133 @@
+"""warp_callable on CUDA, without a GPU: a stand-in for cuLaunchKernelEx runs the code of the CPU."""
+
+import contextlib
+import ctypes
+import functools
+import re
+import types
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bridge import PlatformError, RecordingError, jax_kernel, warp_callable
+from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.devices import Limits
+from bridge.languages.warp import callables, cuda_plan
+from bridge.languages.warp.generated import generated
+from bridge.languages.warp.packing import load
+from bridge.languages.warp.recording import WarpRecording
+from suites.backends.warp_blocks import wp
+from suites.unit.bridge import test_warp_callable as cases
+from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
+from suites.unit.bridge.test_device_plan import Recorder
+from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, RIGHT, X
+
+PLATFORM = "cuda" if HAS_GPU else "cpu"
+
+
+class Gpu(Recorder):
+    """Runs launches at once, on the CPU, and notes the blocks and the threads of each."""
+
+    def __init__(self):
+        super().__init__()
+        self._loaded = {}
+
+    def load(self, made, of, block_dim, backward):
+        """Loads the code of the CPU in the place of the code for CUDA; returns a number as its address."""
+        alive, _, entry = load(generated(made.kernel, "cpu", None), wp.get_device("cpu"), 1, backward)
+        self._loaded[number := len(self._loaded) + 1] = entry, [0, 1, 1 + len(made.kernel.adj.args)][: 2 + backward]
+        return alive, types.SimpleNamespace(forward_smem_bytes=0, backward_smem_bytes=0), number
+
+    def _record(self, configuration, handle, parameters, extra):
+        self.launches.append((configuration.contents.grid[0], configuration.contents.block[0]))
+        entry, structs = self._loaded[handle]
+        addresses = [parameters[index] for index in structs]
+        ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(addresses))(entry)(*addresses)
+        return 0
+
+
+GPU = functools.cache(Gpu)
+
+
+@pytest.fixture
+def stand_in():
+    """Gives programs for the CPU what programs for CUDA get."""
+    one, on = GPU(), WarpRecording.on
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
+        for of, name, new in (
+            (WarpRecording, "on", lambda self, platform: on(self, "cuda")),
+            (callables._Callables, "target", lambda self, options, platform: one.target),
+            (callables, "_plan_host", callables._plan_device),
+            (cuda_plan, "load", one.load),
+            (cuda_plan, "local_ordinals", lambda: [0]),
+            (wp, "is_cuda_available", lambda: True),
+            (wp, "get_cuda_device", lambda ordinal: wp.get_device("cpu")),
+            (driver, "limits", lambda function, ordinal: Limits()),
+            (driver, "static_shared_bytes", lambda function: 0),
+        ):
+            stack.enter_context(mock.patch.object(of, name, new))
+        yield one
+
+
+def fresh(function):
+    """The callable of a copy, of which nothing was recorded."""
+    return warp_callable(functools.wraps(function)(types.FunctionType(function.__code__, function.__globals__)))
+
+
+def scans_before(a: FLOATS, out: FLOATS):
+    wp.utils.array_scan(a, out, inclusive=False)
+
+
+LARGE = jnp.stack([np.arange(5000, dtype=np.float32) % 7] * 2)  # more than _CHUNK**2
+SCANS = [(scans_before, lambda x: np.cumsum(x) - x, LARGE), (cases.scans, np.cumsum, LARGE)]
+CASES = [(*each, BATCH) for each in RIGHT if each[0] is not cases.sorts] + SCANS
+
+
+def check(call, expected, batch):
+    rows = [expected(np.asarray(row)) for row in batch]
+    np.testing.assert_allclose(call(batch[0])[0], rows[0], rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.vmap(call))(batch)[0], rows, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("function", "expected", "batch"), CASES, ids=lambda each: getattr(each, "__name__", ""))
+def test_launches_do_what_the_function_says_alone_and_for_each_element_of_a_batch(stand_in, function, expected, batch):
+    check(fresh(function), expected, batch)
+
+
+@gpu
+@pytest.mark.parametrize("python_call", [False, True], ids=["recorded", "python"])
+@pytest.mark.parametrize(("function", "expected", "batch"), CASES, ids=lambda each: getattr(each, "__name__", ""))
+def test_on_a_gpu_too(function, expected, batch, python_call):
+    check(warp_callable(function, python_call=python_call), expected, jnp.asarray(np.asarray(batch)))
+
+
+def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
+    def asks(a: FLOATS, out: FLOATS):
+        wp.launch_tiled(cases.doubled_tile, dim=[2], inputs=[a, out], block_dim=32)
+        wp.launch(cases.increment, dim=300, inputs=[wp.zeros(300, dtype=float)], block_dim=64)
+
+    stand_in.launches.clear()
+    np.testing.assert_array_equal(warp_callable(asks)(X)[0], 2 * X)
+    assert stand_in.launches == [(2, 32), (1, 256), (5, 64)]
+
+
+def test_a_sort_is_refused_by_name(stand_in):
+    with pytest.raises(RecordingError, match=r"CUDA: no launch does what Warp's wp_radix_sort_.* pass python_call"):
+        fresh(cases.sorts)(X)
+
+
+def test_a_machine_without_a_gpu_exports_the_same_call_each_time():
+    programs = (cases.exported(fresh(cases.fills_and_copies), X, platforms=["cuda"]).mlir_module() for _ in range(2))
+    one, other = (re.findall(r"@bridge_cuda\(.*", program) for program in programs)
+    assert one == other != []
+
+
+def test_memory_of_the_cpu_is_refused_on_cuda():
+    mesh = wp.Mesh(wp.zeros(3, dtype=wp.vec3, device="cpu"), wp.array([0, 1, 2], dtype=int, device="cpu"))
+    call = jax.jit(lambda points: jax_kernel(cases.distance)(mesh, points))
+    with pytest.raises(PlatformError, match="lowered for cuda, but uses a Mesh on Warp's device cpu"):
+        call.trace(jnp.ones((2, 3))).lower(lowering_platforms=("cuda",))
