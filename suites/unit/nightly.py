@@ -4,8 +4,6 @@ CI runs what a change breaks most often, in a few minutes. A test is deep if it 
 test says in part already: every kernel for every architecture, threads, browsers, leaks, whole sessions of a command.
 """
 
-from __future__ import annotations
-
 DEEP = (
     # Every architecture, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
@@ -18,8 +16,8 @@ DEEP = (
     "suites/unit/suites/test_ways.py",
     "suites/unit/suites/test_ptx.py",
     # Both dtypes of 16 bits, where one says it.
-    "suites/unit/bridge/test_numba_half.py::TestTransformations::test_export_and_a_kernel_in_numbas_cache[float16]",
     "suites/unit/bridge/test_numba_half.py::TestTransformations::test_debug_mode_finds_an_element_that_is_not_written[float16]",
+    "suites/unit/bridge/test_numba_half.py::TestTransformations::test_export_and_a_kernel_in_numbas_cache[float16]",
     "suites/unit/bridge/test_numba_half.py::test_a_kernel_gives_what_the_same_lines_give_in_float32[bfloat16",
     # Threads, processes that die, leaks.
     "suites/unit/bridge/test_abi.py::test_calls_work_whatever_the_header_calls_the_start_of_an_extension",
@@ -29,7 +27,7 @@ DEEP = (
     "suites/unit/bridge/test_forked.py",
     "suites/unit/bridge/test_identity.py::test_unchanged_kernels_keep_their_keys_in_other_processes",
     "suites/unit/bridge/test_importing.py::test_each_name_can_be_the_first_one_that_is_used",
-    "suites/unit/bridge/test_jax_tools.py::TestOtherProcesses",
+    "suites/unit/bridge/test_jax_tools.py::test_another_process_is_served_by_the_persistent_cache",
     "suites/unit/bridge/test_native_cache.py::test_processes_share_a_folder_and_the_later_ones_compile_no_handler",
     "suites/unit/bridge/test_numba_concurrency.py",
     "suites/unit/bridge/test_numba_read_only.py::test_no_kernel_of_the_built_in_operators_gets_a_copy",

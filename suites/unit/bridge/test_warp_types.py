@@ -8,8 +8,6 @@ from bridge import jax_kernel
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
-X = jnp.arange(1.0, 4.0)
-
 
 def random_bits(dtype, shape):
     """Any bits, NaN of every kind among them."""

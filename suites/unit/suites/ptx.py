@@ -1,7 +1,5 @@
 """Compiles Numba-CUDA kernels to PTX with no GPU present, for the tests that read it."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from types import SimpleNamespace

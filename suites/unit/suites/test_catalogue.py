@@ -1,7 +1,5 @@
 """Operators are taken from files and modules, or there is an error that says why not."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -18,10 +16,7 @@ from suites.unit.suites.git_repositories import OPERATORS
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 
 
-@pytest.fixture(autouse=True)
-def _restored():
-    yield
-    catalogue.use([])
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_without_sources_they_are_the_built_in_ones():
@@ -90,7 +85,6 @@ def test_an_unknown_module_is_named_with_what_is_expected(tmp_path, monkeypatch)
     ):
         catalogue.use(["no_such_ops"])
     (tmp_path / "near_ops.py").write_text(OPERATORS, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [entry for entry in sys.path if entry])
     with pytest.raises(CatalogueError, match=r"near_ops: there is no such module. Did you mean near_ops\.py\?"):
         catalogue.use(["near_ops"])
@@ -108,7 +102,7 @@ def test_a_file_may_have_the_name_of_another_module(tmp_path, name):
         "random.random, numba.njit, operator.add; "
         "print(*catalogue.operators())"
     )
-    assert output("-c", code) == "twice"
+    assert output("-c", code, cwd=OUTSIDE.parents[3]) == "twice"
 
 
 def test_what_a_function_returns_is_looked_at_before_any_cell_runs(tmp_path):

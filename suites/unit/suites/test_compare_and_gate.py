@@ -10,7 +10,6 @@ import pytest
 from reports import ProcessTimes, Timing, load_run
 from reports.options import Exit
 from reports.pages.alike import INTERLEAVED
-from suites.cells import catalogue
 from suites.cells.selection import Selection
 from suites.sessions import compare_command
 from suites.sessions.alternation import Measured
@@ -23,19 +22,17 @@ MACHINE = msgspec.structs.replace(HOST, machine="ab12cd34ef56ab78")
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path, monkeypatch):
+def project(folder, monkeypatch):
     """A repository with three commits, which is the current folder; no runs."""
-    place = tmp_path / "project"
+    place = folder / "project"
     commit(place, {"my_ops.py": OPERATORS, ".gitignore": "runs/\n"})
     commit(place, {"my_ops.py": OPERATORS + "\n"})
     git(place, "tag", "middle")
     commit(place, {"my_ops.py": OPERATORS + "\n\n"})
     monkeypatch.chdir(place)
-    # The command line sets it for --runs; monkeypatch takes it away again.
     monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(place / "runs"))
     monkeypatch.setenv("COLUMNS", "200")
-    yield place
-    catalogue.use([])
+    return place
 
 
 def times(ns, spread=0.002):

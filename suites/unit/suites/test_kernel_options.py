@@ -8,14 +8,7 @@ import pytest
 import warp as wp
 
 import bridge
-from suites import (
-    Backend,
-    Gradient,
-    NumbaKernel,
-    Operator,
-    WarpCallable,
-    WarpKernel,
-)
+from suites import Backend, Gradient, NumbaKernel, Operator, WarpCallable, WarpKernel
 from suites.unit.bridge import kernels
 from suites.unit.suites.named_checks import run_check
 
@@ -46,12 +39,11 @@ def _struct(*shape):
     return jax.ShapeDtypeStruct(shape, np.float32)
 
 
-class TestInPlace:
-    def test_a_numba_kernel_with_an_alias_is_a_function_of_values(self):
-        aliased = NumbaKernel(accumulate, input_output_aliases={0: 0})
-        operator = Operator(name="accumulate", reference=lambda acc, x: acc + x, kernels={"numba": aliased})
-        for check in ("compiled", "in place", "vmap0"):
-            run_check(check, operator)
+def test_a_numba_kernel_with_an_alias_is_a_function_of_values():
+    aliased = NumbaKernel(accumulate, input_output_aliases={0: 0})
+    operator = Operator(name="accumulate", reference=lambda acc, x: acc + x, kernels={"numba": aliased})
+    for check in ("compiled", "in place", "vmap0"):
+        run_check(check, operator)
 
 
 class TestWrappers:

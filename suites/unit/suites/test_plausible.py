@@ -45,32 +45,31 @@ def tires(x, out):
             out[i] = 2 * x[i]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "statuses"), [(kernels.double, [Status.PASSED]), (tires, [Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT])]
-)
-@pytest.mark.parametrize("size", [64, 200_000])
-def test_a_timed_program_must_still_be_right(kernel, statuses, size):
+def timed(kernel, size, seconds):
+    """The result of a kernel that is right before it is timed."""
     operator = Operator(name="double", reference=lambda x: 2 * x, kernels={"numba": kernel})
     case = Case(operator, Backend.NUMBA, "float32", size, "cpu")
     array_at(CALLS, 1, np.int64)[0] = 0
     process = TimedProcess({case.cell.key: case}, lambda cell: None)
     assert process.prepare(case.cell.key, judged=True).status is Status.PASSED
-    seconds = 0.05 if kernel is kernels.double else 1.0  # until its thousandth call
     (result,) = process.turn([case.cell.key], seconds, last=True, measures=False)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("kernel", "statuses"), [(kernels.double, [Status.PASSED]), (tires, [Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT])]
+)
+@pytest.mark.parametrize("size", [64, 200_000])
+def test_a_timed_program_must_still_be_right(kernel, statuses, size):
+    seconds = 0.05 if kernel is kernels.double else 1.0  # until its thousandth call
+    result = timed(kernel, size, seconds)
     assert result.status in statuses, result.reason
     assert (result.timing is None) == (kernel is tires)
 
 
 def test_a_kernel_whose_time_noise_hides_must_still_be_right(monkeypatch):
-    operator = Operator(name="double", reference=lambda x: 2 * x, kernels={"numba": tires})
-    case = Case(operator, Backend.NUMBA, "float32", 64, "cpu")
-    array_at(CALLS, 1, np.int64)[0] = 0
-
     def hidden(self):
         raise RecordError("timing: the noise is larger than the time of the calls")
 
     monkeypatch.setattr(TwoPoints, "times", hidden)
-    process = TimedProcess({case.cell.key: case}, lambda cell: None)
-    process.prepare(case.cell.key, judged=True)
-    (result,) = process.turn([case.cell.key], 0.05, last=True, measures=False)
-    assert result.status in (Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT)
+    assert timed(tires, 64, 0.05).status in (Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT)

@@ -9,7 +9,7 @@ import pytest
 
 from reports import Status, find_run, load_run
 from reports.options import Exit
-from suites import Backend, Kernel, OperatorError, register_backend
+from suites import Backend, OperatorError, register_backend
 from suites.unit import processes
 
 LANGUAGE = '''
@@ -82,11 +82,6 @@ def test_an_error_about_its_kernel_names_the_language(folder):
     done = command(folder, OPERATORS.replace('"x * x + y"}', "3}"), "list")
     assert done.returncode == Exit.COULD_NOT_RUN
     assert "kernels['formula'] is a int (3), expected arithmetic of x, y and z as text. Write it with x." in done.stderr
-
-
-class _Nothing(Kernel):
-    def build(self, inputs, outs):
-        return lambda *arrays: []
 
 
 def _backend(**changes):
