@@ -39,7 +39,6 @@ DEEP = (
     "suites/unit/bridge/test_shutdown.py",
     "suites/unit/bridge/test_warp_inputs.py::test_the_kernels_of_the_operators_get_no_copies",
     "suites/unit/bridge/test_warp_tiles.py::test_threads_on_all_devices_get_their_own_results",
-    "suites/unit/reports/test_killed_writers.py",
     "suites/unit/suites/test_interruption.py",
     "suites/unit/suites/test_sanitize.py",
     "suites/unit/suites/test_sessions_that_die.py",
@@ -48,7 +47,7 @@ DEEP = (
     # Whole sessions of the commands.
     "suites/unit/docs/test_workflows.py::test_the_steps_of_the_page_check_a_change",
     "suites/unit/structure/test_nightly.py::test_the_table_of_deep_tests_is_what_pytest_leaves_out_and_it_says_so",
-    "suites/unit/structure/test_contributing.py",
+    "suites/unit/structure/test_contributing.py::test_an_operator_and_a_check_are_a_file_each_a_backend_one_line_more",
     "suites/unit/suites/test_bench_session.py",
     "suites/unit/suites/test_catalogue.py::test_a_file_may_have_the_name_of_another_module",
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_bench_leaves_its_records_and_no_folder_and_goes_on",

@@ -43,12 +43,6 @@ def shown(path, *command):
     return code, errors.getvalue().splitlines()
 
 
-def test_a_whole_run_is_fine_and_a_wrong_one_is_wrong(runs):
-    for data, code in ((GOOD, Exit.FINE), (WRONG, Exit.WRONG)):
-        (runs / "a.jsonl").write_bytes(data)
-        assert shown(runs / "a.jsonl")[0] == code
-
-
 @pytest.mark.parametrize(
     ("lines", "words"),
     [(1, "holds no record"), (2, "INCOMPLETE: 3 of 4 cells are missing: "),

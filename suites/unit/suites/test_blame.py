@@ -79,3 +79,10 @@ def test_missing_memory_is_no_fault_of_the_kernel(error, monkeypatch):
     assert verdict.status is Status.OOM
     assert not verdict.status.wrong
     assert described(error).startswith(type(error).__name__)
+
+
+def test_an_exception_is_described_with_the_backend_or_generator_that_raised_it():
+    error = KeyError("lost")
+    error.add_note("(raised by the numba generator of the operator clip)")
+    error.add_note("For simplicity, JAX has removed its internal frames")
+    assert described(error) == "KeyError: 'lost' (raised by the numba generator of the operator clip)"

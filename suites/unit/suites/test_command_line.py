@@ -44,6 +44,7 @@ def said(capsys, *arguments):
         ("validate --operator softmx", "Did you mean 'softmax'? Known are add"),
         ("validate --backend cute", "Known are jnp, numba, numba_parallel"),
         ("validate --dtype float23", "Did you mean 'float32'?"),
+        ("validate --operator add --dtype c64", "Known are float32, float64, int32, int64, float16"),
         ("validate --operator \x1b]0;mine\x07", "\\x1b]0;mine\\x07"),
         ("validate .", ".: is a folder. Give the path of a Python file"),
         ("validate --operator add --backend cuda_raw", "no cell fits --operator add --backend cuda_raw --device cpu"),

@@ -74,13 +74,6 @@ def test_the_options_begin_with_the_prefix():
     assert all(option.startswith("--kb-") for option in options)
 
 
-def test_importing_the_plugin_imports_nothing_heavy():
-    program = (
-        "import suites.plugin, sys; print(*{'jax', 'numba', 'numpy', 'pandas', 'warp', 'hypothesis'} & {*sys.modules})"
-    )
-    assert output("-c", program) == ""
-
-
 def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):
     (hers / "reports").mkdir()
     (hers / "reports" / "__init__.py").write_text("")
