@@ -1,7 +1,5 @@
 """Where the unit tests run: on the CPU, also on a machine with a GPU, unless a module names another platform."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Generator, Iterator
 from typing import Any

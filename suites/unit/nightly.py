@@ -4,8 +4,6 @@ CI runs what a change breaks most often, in a few minutes. A test is deep if it 
 test says in part already: every kernel for every architecture, threads, browsers, leaks, whole sessions of a command.
 """
 
-from __future__ import annotations
-
 DEEP = (
     # Every architecture, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
@@ -18,8 +16,8 @@ DEEP = (
     "suites/unit/suites/test_ways.py",
     "suites/unit/suites/test_ptx.py",
     # Both dtypes of 16 bits, where one says it.
-    "suites/unit/bridge/test_numba_half.py::TestTransformations::test_export_and_a_kernel_in_numbas_cache[float16]",
     "suites/unit/bridge/test_numba_half.py::TestTransformations::test_debug_mode_finds_an_element_that_is_not_written[float16]",
+    "suites/unit/bridge/test_numba_half.py::TestTransformations::test_export_and_a_kernel_in_numbas_cache[float16]",
     "suites/unit/bridge/test_numba_half.py::test_a_kernel_gives_what_the_same_lines_give_in_float32[bfloat16",
     # Threads, processes that die, leaks.
     "suites/unit/bridge/test_abi.py::test_calls_work_whatever_the_header_calls_the_start_of_an_extension",
@@ -29,7 +27,7 @@ DEEP = (
     "suites/unit/bridge/test_forked.py",
     "suites/unit/bridge/test_identity.py::test_unchanged_kernels_keep_their_keys_in_other_processes",
     "suites/unit/bridge/test_importing.py::test_each_name_can_be_the_first_one_that_is_used",
-    "suites/unit/bridge/test_jax_tools.py::TestOtherProcesses",
+    "suites/unit/bridge/test_jax_tools.py::test_another_process_is_served_by_the_persistent_cache",
     "suites/unit/bridge/test_native_cache.py::test_processes_share_a_folder_and_the_later_ones_compile_no_handler",
     "suites/unit/bridge/test_numba_concurrency.py",
     "suites/unit/bridge/test_numba_read_only.py::test_no_kernel_of_the_built_in_operators_gets_a_copy",
@@ -41,7 +39,6 @@ DEEP = (
     "suites/unit/bridge/test_shutdown.py",
     "suites/unit/bridge/test_warp_inputs.py::test_the_kernels_of_the_operators_get_no_copies",
     "suites/unit/bridge/test_warp_tiles.py::test_threads_on_all_devices_get_their_own_results",
-    "suites/unit/reports/test_killed_writers.py",
     "suites/unit/suites/test_interruption.py",
     "suites/unit/suites/test_sanitize.py",
     "suites/unit/suites/test_sessions_that_die.py",
@@ -50,7 +47,7 @@ DEEP = (
     # Whole sessions of the commands.
     "suites/unit/docs/test_workflows.py::test_the_steps_of_the_page_check_a_change",
     "suites/unit/structure/test_nightly.py::test_the_table_of_deep_tests_is_what_pytest_leaves_out_and_it_says_so",
-    "suites/unit/structure/test_contributing.py",
+    "suites/unit/structure/test_contributing.py::test_an_operator_and_a_check_are_a_file_each_a_backend_one_line_more",
     "suites/unit/suites/test_bench_session.py",
     "suites/unit/suites/test_catalogue.py::test_a_file_may_have_the_name_of_another_module",
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_bench_leaves_its_records_and_no_folder_and_goes_on",

@@ -3,8 +3,6 @@
 Each kernel multiplies its input by the value. Two sources that differ in the value alone must give two kernels.
 """
 
-from __future__ import annotations
-
 import linecache
 import re
 import sys

@@ -42,7 +42,11 @@ def calls_in(wrapper, *args):
 
     def calls_of(equations):
         for each in equations:
-            yield from [each.params["call"]] if "call" in each.params else calls_of(each.params["jaxpr"].eqns)
+            if "call" in each.params:
+                yield each.params["call"]
+            for inner in ("jaxpr", "call_jaxpr"):
+                if inner in each.params:
+                    yield from calls_of(each.params[inner].eqns)
 
     return list(calls_of(jax.make_jaxpr(wrapper)(*args).eqns))
 

@@ -11,7 +11,6 @@ from suites.unit.bridge import kernels, warp_kernels
 
 Spec = jax.ShapeDtypeStruct
 OUT = Spec((4,), np.float32)
-X = jnp.arange(4.0)
 
 
 class TestNames:
@@ -31,16 +30,15 @@ class TestNames:
         assert "outer(x, y, /)" in repr(wrapped).replace("kernel ", "")
 
 
-class TestOutsFunction:
-    def test_it_gets_shapes_and_dtypes_at_each_trace_and_costs_nothing_after(self):
-        seen = []
+def test_outs_gets_shapes_and_dtypes_at_each_trace_and_costs_nothing_after():
+    seen = []
 
-        def outs(x, y):
-            seen.append((x.shape, x.dtype, y.shape))
-            return Spec(x.shape, x.dtype)
+    def outs(x, y):
+        seen.append((x.shape, x.dtype, y.shape))
+        return Spec(x.shape, x.dtype)
 
-        wrapped = numba_kernel(kernels.add, outs)
-        for size in (4, 4, 7, 4):
-            x = jnp.arange(float(size))
-            np.testing.assert_array_equal(wrapped(x, x), 2 * x)
-        assert [shape for shape, _, _ in seen] == [(4,), (7,)]
+    wrapped = numba_kernel(kernels.add, outs)
+    for size in (4, 4, 7, 4):
+        x = jnp.arange(float(size))
+        np.testing.assert_array_equal(wrapped(x, x), 2 * x)
+    assert [shape for shape, _, _ in seen] == [(4,), (7,)]

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, jax_kernel, numba_kernel
+from bridge import KernelCompileError, jax_kernel, numba_cuda_callable, numba_kernel
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels
 
@@ -74,26 +74,13 @@ def test_the_error_ends_with_the_array_and_the_cure(call, function, name):
     assert str(caught.value).splitlines()[-1].startswith(HINT.format(function, name))
 
 
-class TestNumbaCuda:
-    @pytest.fixture(autouse=True)
-    def cuda(self, monkeypatch):
-        pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-        import sys
+def test_a_function_that_launches_such_a_kernel(no_gpu):
+    @numba.cuda.jit
+    def kernel(x, out):
+        out[0] = x[0] * WEIGHTS[0]
 
-        for module in ("bridge.languages.numba_cuda.cuda_jit", "bridge.languages.numba_cuda.callables"):
-            monkeypatch.setattr(sys.modules[module], "require_cuda", lambda: None)
+    def launch(x, out, stream):
+        kernel[1, 1, stream](x, out)
 
-    def test_a_function_that_launches_such_a_kernel(self):
-        from bridge import numba_cuda_callable
-
-        @numba.cuda.jit
-        def kernel(x, out):
-            out[0] = x[0] * WEIGHTS[0]
-
-        def launch(x, out, stream):
-            kernel[1, 1, stream](x, out)
-
-        with pytest.raises(
-            KernelCompileError, match="launch cannot launch kernel:\n" + HINT.format("kernel", "WEIGHTS")
-        ):
-            numba_cuda_callable(launch, OUT)(X)
+    with pytest.raises(KernelCompileError, match="launch cannot launch kernel:\n" + HINT.format("kernel", "WEIGHTS")):
+        numba_cuda_callable(launch, OUT)(X)

@@ -6,7 +6,6 @@ import linecache
 import pytest
 
 from bridge import KernelCompileError
-from suites.unit.bridge import cuda_sources
 from suites.unit.processes import output
 
 cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
@@ -26,8 +25,50 @@ def code(dispatcher, kinds=(X, OUT)):
         return code_of(compile_now(dispatcher, kinds))
 
 
+HEADER = """
+import math, types as python_types
+import numpy as np
+from numba import cuda, types
+from numba.cuda.extending import intrinsic, overload
+"""
+
+KINDS = {
+    "device function": "@cuda.jit(device=True)\ndef inner(x): return x * VALUE\n@cuda.jit(device=True)\n"
+    "def work(x): return inner(x)",
+    "global array": "SCALES = np.array([VALUE, 1.0])\ndef work(x): return x * SCALES[0]",
+    "constant array": "SCALES = np.array([VALUE, 1.0])\ndef work(x): return x * cuda.const.array_like(SCALES)[0]",
+    "overload": "def work(x): return x\n@overload(work, target='cuda')\ndef _(x):\n"
+    "    def work(x): return x * VALUE\n    return work",
+    "intrinsic": "@intrinsic\ndef work(typingctx, x):\n    def generate(context, builder, signature, args):\n"
+    "        scale = context.get_constant(types.float32, VALUE)\n"
+    "        return builder.fmul(args[0], scale)\n    return types.float32(types.float32), generate",
+    "fastmath": "OPTIONS['fastmath'] = VALUE > 2\ndef work(x): return x / 3.1",
+    "optimisation": "OPTIONS['opt'] = VALUE > 2\ndef work(x): return x / 3.1",
+    "launch bounds": "OPTIONS['launch_bounds'] = int(32 * VALUE)\ndef work(x): return x",
+    "registers": "OPTIONS['max_registers'] = int(32 * VALUE)\ndef work(x): return x",
+    "carveout": "OPTIONS['shared_memory_carveout'] = int(32 * VALUE)\ndef work(x): return x",
+}
+"""What a kernel may depend on. ``work(x)`` is what it calls."""
+
+KERNEL = """
+if not hasattr(work, "py_func") and isinstance(work, python_types.FunctionType) and KIND not in ("overload",):
+    work = cuda.jit(device=True, **{k: v for k, v in OPTIONS.items() if k in ("opt", "fastmath")})(work)
+
+@cuda.jit(**OPTIONS)
+def kernel(x, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = work(x[i])
+"""
+
+
+def source_of(kind, value):
+    """A program that defines the dispatcher ``kernel``."""
+    return f"{HEADER}\nKIND, OPTIONS = {kind!r}, {{}}\n{KINDS[kind]}\n{KERNEL}".replace("VALUE", repr(value))
+
+
 def dispatcher_of(kind, value):
-    source = cuda_sources.source_of(kind, value)
+    source = source_of(kind, value)
     name = f"<{kind} {value}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     namespace = {"__name__": "drawn"}
@@ -35,7 +76,7 @@ def dispatcher_of(kind, value):
     return namespace["kernel"]
 
 
-@pytest.mark.parametrize("kind", cuda_sources.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_another_dependency_is_another_code_and_the_same_one_is_not(kind):
     first, again, other = (code(dispatcher_of(kind, value)) for value in (2.0, 2.0, 3.0))
     assert first == again != other
@@ -59,9 +100,8 @@ def test_the_message_of_an_exception_counts_for_it_is_not_in_the_machine_code():
 PROCESS = """
 import json, random, sys
 from bridge.languages.language import Compiled
-from suites.unit.bridge import cuda_sources
-from suites.unit.bridge.test_cuda_identity import code, dispatcher_of
-kinds = list(cuda_sources.KINDS)
+from suites.unit.bridge.test_cuda_identity import KINDS, code, dispatcher_of
+kinds = list(KINDS)
 random.Random(int(sys.argv[1])).shuffle(kinds)
 print(json.dumps({kind: Compiled(code(dispatcher_of(kind, 2.0)), None).identity for kind in kinds}))
 """

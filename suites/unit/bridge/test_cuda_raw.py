@@ -8,14 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import (
-    KernelCompileError,
-    LaunchError,
-    PlatformError,
-    cuda_raw_kernel,
-    export_checks,
-)
+from bridge import KernelCompileError, LaunchError, PlatformError, cuda_raw_kernel, export_checks
 from bridge.languages.cuda_cpp import define, launch_of
+from suites.cells.grid import missing_device
 from suites.unit.bridge.entries import call_in
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
@@ -54,14 +49,7 @@ extern "C" __global__ void plain(const float* x, float* out) { out[0] = x[0]; }
 """
 
 
-def has_gpu():
-    try:
-        return bool(jax.devices("cuda"))
-    except RuntimeError:
-        return False
-
-
-HAS_GPU = has_gpu()
+HAS_GPU = missing_device("cuda") is None
 gpu = pytest.mark.skipif(not HAS_GPU, reason="there is no NVIDIA GPU")
 PLATFORM = "cuda" if HAS_GPU else "cpu"
 

@@ -20,6 +20,7 @@ from bridge.ffi.native.words import store
 from bridge.ffi.plans import poison
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import kernels, warp_kernels
+from suites.unit.bridge.entries import call_in
 
 Spec = jax.ShapeDtypeStruct
 SIZE = 6
@@ -29,12 +30,6 @@ FAILED = (jax.errors.JaxRuntimeError, ValueError)
 """JAX's errors for an exception in a callback; it raises the second one if the program has run before."""
 
 NONE = {"outputs": False, "inputs": False, "reference": False, "nan": False, "bounds": False}
-
-
-@numba.njit
-def right(x, out):
-    for i in range(out.size):
-        out[i] = 2 * x[i]
 
 
 @numba.njit
@@ -151,9 +146,9 @@ TRANSFORMS = {
     "scan": lambda call: lambda x: jax.lax.scan(lambda carry, row: (carry, call(row)), 0, jnp.stack([x, x]))[1][1],
 }
 RIGHT = {
-    "kernel": lambda: wrapped(right),
-    "operator": lambda: operator(right),
-    "of the operator": lambda: lambda x: jax.vjp(operator(right), x)[1](x)[0],
+    "kernel": lambda: wrapped(kernels.double),
+    "operator": lambda: operator(kernels.double),
+    "of the operator": lambda: lambda x: jax.vjp(operator(kernels.double), x)[1](x)[0],
 }
 
 
@@ -213,7 +208,7 @@ class TestDevices:
 
     def test_right_kernels_pass_and_a_split_operator_is_checked_as_a_whole(self, mesh):
         with debug_mode():
-            np.testing.assert_array_equal(self.sharded(operator(right), mesh)(jnp.tile(X, 8)), 16 * X)
+            np.testing.assert_array_equal(self.sharded(operator(kernels.double), mesh)(jnp.tile(X, 8)), 16 * X)
         op = operator(unfinished)
         op.def_partitioning("i -> i", split="i")
         x = jax.device_put(jnp.tile(X, 8), NamedSharding(mesh, PartitionSpec("d")))
@@ -263,7 +258,7 @@ class TestOutputs:
 
 class TestInputs:
     def test_the_callers_arrays_are_left_alone_and_no_other_operator_is_blamed(self):
-        x, good, bad = X + 0, operator(right, "good"), operator(intrusive, "bad")
+        x, good, bad = X + 0, operator(kernels.double, "good"), operator(intrusive, "bad")
         with (
             only("inputs"),
             pytest.raises(FAILED, match=r"DebugError: bad, .* 2 of 6 .*, the first at \[4\]") as caught,
@@ -293,8 +288,8 @@ class TestReferenceAndNan:
     def test_the_reference_is_not_compared_with_itself_and_a_kernel_alone_has_none(self):
         with only("reference"):
             with use_backend("jnp"):
-                assert "custom_call" not in jax.jit(operator(right).__call__).lower(X).as_text()
-            assert "callback" not in jax.jit(wrapped(right)).lower(X).as_text()
+                assert "custom_call" not in jax.jit(operator(kernels.double).__call__).lower(X).as_text()
+            assert "callback" not in jax.jit(wrapped(kernels.double)).lower(X).as_text()
 
     def test_a_nan_among_the_inputs_excuses_those_of_the_results(self):
         with only("nan"):
@@ -349,15 +344,10 @@ class TestMode:
     def test_a_cuda_call_carries_the_checks_to_where_it_is_lowered(self):
         pytest.importorskip("cuda.core", reason="cuda-core is not installed")
         call = cuda_raw_kernel('extern "C" __global__ void k(const float* x, float* out) {}', "k", OUT, launch_dims=6)
-
-        def checks():
-            (equation,) = jax.make_jaxpr(call)(X).eqns[0].params["jaxpr"].eqns
-            return equation.params["call"].checks
-
-        assert checks() is None
+        assert call_in(call, X).checks is None
         with debug_mode():
-            assert checks().mode.outputs
-        assert checks() is None
+            assert call_in(call, X).checks.mode.outputs
+        assert call_in(call, X).checks is None
 
 
 class TestVariable:

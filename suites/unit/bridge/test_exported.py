@@ -1,7 +1,5 @@
 """Exported programs run their own kernels in other processes, or none: of Numba, Warp and a user's language."""
 
-import textwrap
-
 import jax
 import jax.export
 import numpy as np
@@ -48,34 +46,32 @@ def calls():
     return {**found, "Warp kernel": of_warp}
 
 
-OTHER_PROCESS = textwrap.dedent(
-    """
-    import pathlib, sys
-    import jax, jax.export, numpy as np
-    import bridge
+OTHER_PROCESS = """
+import pathlib, sys
+import jax, jax.export, numpy as np
+import bridge
 
-    X = np.arange(1, 5, dtype=np.float32)
-    programs = {path.name: path.read_bytes() for path in sorted(pathlib.Path(sys.argv[1]).iterdir())}
+X = np.arange(1, 5, dtype=np.float32)
+programs = {path.name: path.read_bytes() for path in sorted(pathlib.Path(sys.argv[1]).iterdir())}
 
-    def attempt(title):
-        for name, content in programs.items():
-            try:
-                print(title, name, jax.export.deserialize(content).call(X).tolist(), sep="|")
-            except jax.errors.JaxRuntimeError as error:
-                print(title, name, str(error).partition("BridgeError: ")[2].splitlines()[0], sep="|")
+def attempt(title):
+    for name, content in programs.items():
+        try:
+            print(title, name, jax.export.deserialize(content).call(X).tolist(), sep="|")
+        except jax.errors.JaxRuntimeError as error:
+            print(title, name, str(error).partition("BridgeError: ")[2].splitlines()[0], sep="|")
 
-    attempt("nothing")
-    from suites.unit.bridge import test_exported, toy_c
-    keep = [test_exported.wrapped(kind, 3) for kind in test_exported.KINDS]
-    if toy_c.COMPILER is not None:
-        keep.append(toy_c.c_kernel(test_exported.ADD.replace("+ 1", "- 1"), "add", test_exported.SPEC))
-    keep.append(bridge.jax_kernel(test_exported.other_scale()))
-    attempt("another")
-    keep.append(test_exported.calls())
-    test_exported.of_warp(X)
-    attempt("same")
-    """
-)
+attempt("nothing")
+from suites.unit.bridge import test_exported, toy_c
+keep = [test_exported.wrapped(kind, 3) for kind in test_exported.KINDS]
+if toy_c.COMPILER is not None:
+    keep.append(toy_c.c_kernel(test_exported.ADD.replace("+ 1", "- 1"), "add", test_exported.SPEC))
+keep.append(bridge.jax_kernel(test_exported.other_scale()))
+attempt("another")
+keep.append(test_exported.calls())
+test_exported.of_warp(X)
+attempt("same")
+"""
 
 
 def test_a_program_runs_where_the_same_kernels_are_defined_and_not_before(tmp_path):

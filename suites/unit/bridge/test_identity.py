@@ -2,7 +2,6 @@
 
 import ctypes
 import re
-import textwrap
 
 import jax
 import numba
@@ -94,17 +93,15 @@ def test_a_kernel_that_calls_a_function_that_is_nowhere_is_refused():
     assert "kernel calls the function 'kernel_bridge_nowhere', which is not loaded" in result.stderr
 
 
-KEYS = textwrap.dedent(
-    """
-    import random, sys
-    from suites.unit.bridge.test_identity import KINDS, is_local, key_of, wrapped
-    kinds = sorted(KINDS)
-    random.Random(int(sys.argv[1])).shuffle(kinds)
-    for kind in kinds:
-        call = wrapped(kind, 2)
-        print(kind, "local" if is_local(call) else key_of(call), sep=": ")
-    """
-)
+KEYS = """
+import random, sys
+from suites.unit.bridge.test_identity import KINDS, is_local, key_of, wrapped
+kinds = sorted(KINDS)
+random.Random(int(sys.argv[1])).shuffle(kinds)
+for kind in kinds:
+    call = wrapped(kind, 2)
+    print(kind, "local" if is_local(call) else key_of(call), sep=": ")
+"""
 """Prints the key of a kernel of each kind, in an order that depends on a seed."""
 
 

@@ -22,21 +22,19 @@ Spec = jax.ShapeDtypeStruct
 VECTOR = Spec((3,), np.float32)
 
 
-class TestPallas:
-    @pytest.mark.parametrize(("platform", "interpret"), [("cpu", True), ("cuda", False), ("tpu", False)])
-    def test_a_generator_is_told_where_pallas_interprets(self, platform, interpret):
-        adapted = importlib.import_module("bridge.languages.jax_languages").PALLAS.adapted
-        assert adapted(lambda outs, interpret: interpret, platform)(outs=()) is interpret
-        assert adapted(lambda outs, **options: options, platform)(outs=()) == {"interpret": interpret}
+@pytest.mark.parametrize(("platform", "interpret"), [("cpu", True), ("cuda", False), ("tpu", False)])
+def test_a_generator_is_told_where_pallas_interprets(platform, interpret):
+    adapted = importlib.import_module("bridge.languages.jax_languages").PALLAS.adapted
+    assert adapted(lambda outs, interpret: interpret, platform)(outs=()) is interpret
+    assert adapted(lambda outs, **options: options, platform)(outs=()) == {"interpret": interpret}
 
 
-class TestSignature:
-    def test_calls_of_equal_ranks_share_the_machine_code_of_a_numba_kernel(self):
-        wrapper = numba_kernel(kernels.double, lambda x: x)
-        wrapper(np.ones(3, np.float32))
-        entries = len(CPU)
-        wrapper(np.ones(4, np.float32))
-        assert len(CPU) == entries
+def test_calls_of_equal_ranks_share_the_machine_code_of_a_numba_kernel():
+    wrapper = numba_kernel(kernels.double, lambda x: x)
+    wrapper(np.ones(3, np.float32))
+    entries = len(CPU)
+    wrapper(np.ones(4, np.float32))
+    assert len(CPU) == entries
 
 
 class TestResolve:
@@ -120,15 +118,6 @@ CUDA_KERNELS = {
     "cuda_cpp": (CUDA, cuda_cpp),
     "warp": (CUDA, warp_kernel),
 }
-
-
-@pytest.fixture
-def no_gpu(monkeypatch):
-    """Lets CUDA kernels be wrapped where there is no GPU to launch them on."""
-    pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-    for module in ("cuda_jit", "callables"):
-        found = importlib.import_module(f"bridge.languages.numba_cuda.{module}")
-        monkeypatch.setattr(found, "require_cuda", lambda: None)
 
 
 @pytest.mark.parametrize("kind", CUDA_KERNELS)

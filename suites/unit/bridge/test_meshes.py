@@ -13,14 +13,7 @@ from jax.experimental import serialize_executable
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from bridge import (
-    GatherWarning,
-    KernelCompileError,
-    XLACustomKernel,
-    export_checks,
-    jax_kernel,
-    numba_kernel,
-)
+from bridge import GatherWarning, KernelCompileError, XLACustomKernel, export_checks, jax_kernel, numba_kernel
 from suites.unit.bridge import kernels
 
 Spec = jax.ShapeDtypeStruct
@@ -48,12 +41,9 @@ def noted(x: wp.array(dtype=float), out: wp.array(dtype=float)):
 
 
 @pytest.fixture(autouse=True)
-def on_the_cpu():
-    """Its devices are many, with a GPU or without."""
+def many_devices():
     if jax.device_count("cpu") < 4:
         pytest.skip("needs 4 CPU devices, which conftest.py makes unless cells are timed (--profile)")
-    with jax.default_device(jax.devices("cpu")[0]):
-        yield
 
 
 def _mesh(kind):
@@ -101,12 +91,8 @@ def close(got, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-4)
 
 
-def derived(x, y):
-    return with_rule(x, y)
-
-
-with_rule = jax.custom_vjp(add)
-with_rule.defvjp(lambda x, y: (add(x, y), None), lambda _, g: (add(g, 0 * g), g))
+derived = jax.custom_vjp(add)
+derived.defvjp(lambda x, y: (add(x, y), None), lambda _, g: (add(g, 0 * g), g))
 
 increment = numba_kernel(kernels.increment, Spec((6,), np.float32), input_output_aliases={0: 0})
 one_by_one = numba_kernel(kernels.add, Spec((6,), np.float32), vmap_method="sequential")

@@ -2,8 +2,7 @@
 
 import ctypes
 import shutil
-import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.export
@@ -14,12 +13,11 @@ import pytest
 from scipy.linalg import cython_blas
 
 from bridge import XLACustomKernel, debug_mode, export_checks, native_kernel
+from suites.unit.bridge.c_libraries import compiled
 from suites.unit.processes import output
 
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
-COMPILER = shutil.which("cc")
-needs_c = pytest.mark.skipif(COMPILER is None, reason="this machine has no C compiler")
 
 SOURCE = """
 #include <stdbool.h>
@@ -86,18 +84,9 @@ def test_each_form_of_a_function_runs_natively_alone_and_in_batches(form):
     assert native_kernel(triple, same, over_all) is native_kernel(triple, same, over_all)
 
 
-@pytest.fixture
-def x64():
-    with jax.enable_x64(True):
-        yield
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("native")
-    (folder / "kernels.c").write_text(SOURCE)
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", folder / "kernels.so", folder / "kernels.c"], check=True)
-    return folder / "kernels.so"
+    return compiled(SOURCE, tmp_path_factory.mktemp("native") / "kernels.so")
 
 
 def scale_of(library, **options):
@@ -106,27 +95,17 @@ def scale_of(library, **options):
     return native_kernel(function, same, lambda x, out: (x, x.shape[-1], 2.5, out, 4), status=True, **options)
 
 
-@needs_c
 def test_a_status_other_than_0_is_the_error_of_that_call_alone(library):
     scale = scale_of(library)
     np.testing.assert_array_equal(jax.vmap(scale)(X), 2.5 * X)
     for call in (scale, jax.vmap(scale)):
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"scale returned the status 5\b"):
             jax.block_until_ready(call(jnp.ones((2, 5))))
-    results = [None] * 8
-
-    def run(at):
-        results[at] = scale(X[0] + at)
-
-    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(results))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        results = [*threads.map(lambda at: scale(X[0] + at), range(8))]
     np.testing.assert_array_equal(results, 2.5 * (X[0] + np.arange(8)[:, None]))
 
 
-@needs_c
 @pytest.mark.parametrize("stated", [False, True])
 def test_each_kind_of_number_arrives(library, x64, stated):
     """More than a processor has registers for, so that some are passed on the stack."""
@@ -155,13 +134,12 @@ def test_a_size_that_its_type_cannot_hold_is_an_error():
         jax.block_until_ready(call(jnp.ones(200)))
 
 
-@needs_c
 def test_a_library_that_is_built_again_changes_no_kernel_of_the_old_one(tmp_path):
     def built(factor, loaded):
         source = f"void f(const float *x, long n, float *out) {{ while (n--) out[n] = {factor} * x[n]; }}"
         path = tmp_path / "kernels.so"
         path.unlink(missing_ok=True)
-        subprocess.run([COMPILER, "-shared", "-fPIC", "-x", "c", "-", "-o", path], input=source.encode(), check=True)
+        compiled(source, path)
         if path != loaded:
             shutil.copy(path, loaded)
         return native_kernel(ctypes.CDLL(str(loaded)).f, same, over_all)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -50,14 +51,8 @@ def test_threads_that_trace_one_kernel_at_once_share_one_compilation():
         for i in range(x.size):
             out[i] = x[i] + 41
 
-    results, before = [], len(CPU)
-
-    def work():
-        results.append(numba_kernel(fresh, Spec((4,), np.float32))(jnp.ones(4)))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert len(results) == 8
-    assert all(np.array_equal(result, [42] * 4) for result in results)
+    before = len(CPU)
+    with ThreadPoolExecutor(8) as threads:
+        results = threads.map(lambda _: numba_kernel(fresh, Spec((4,), np.float32))(jnp.ones(4)), range(8))
+        np.testing.assert_array_equal([*results], np.full((8, 4), 42))
     assert len(CPU) == before + 1

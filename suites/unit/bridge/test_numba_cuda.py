@@ -10,13 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import (
-    KernelCompileError,
-    LaunchError,
-    SignatureError,
-    numba_cuda_callable,
-    numba_cuda_kernel,
-)
+from bridge import KernelCompileError, LaunchError, SignatureError, numba_cuda_callable, numba_cuda_kernel
 from bridge.languages.numba_cuda.array_parameters import DTYPES
 from suites.unit.bridge.cuda_examples import HAS_GPU, OUT, N, absolute, cuda, gpu, run_threads, square
 

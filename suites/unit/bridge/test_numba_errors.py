@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, KernelTypeError, PlatformError, SignatureError, numba_kernel
+from bridge import KernelCompileError, KernelTypeError, SignatureError, numba_kernel
 from suites.unit.bridge import kernels
 from suites.unit.processes import run
 
@@ -100,9 +100,3 @@ class TestExceptions:
         wrapped = numba_kernel(exhausts, OUT)
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"^RESOURCE_EXHAUSTED: exhausts raised MemoryError"):
             wrapped(1 + X).block_until_ready()
-
-
-def test_another_platform_is_refused_when_lowering():
-    wrapped = numba_kernel(kernels.copy, OUT)
-    with pytest.raises(PlatformError, match=r"copy runs on cpu, but is being lowered for cuda.*XLACustomKernel"):
-        jax.jit(wrapped).trace(X).lower(lowering_platforms=("cuda",))

@@ -10,6 +10,7 @@ from bridge import numba_kernel
 from suites.backends.backend import Backend
 from suites.ops import operators
 from suites.unit.bridge import kernels
+from suites.unit.bridge.entries import call_in
 
 Spec = jax.ShapeDtypeStruct
 OUT = Spec((4,), np.float32)
@@ -47,9 +48,7 @@ WRITERS = [flat, in_parallel, through_recursion]
 
 def copied(call, *inputs):
     """The inputs that the kernel of a wrapper gets copies of."""
-    (jitted,) = jax.make_jaxpr(call)(*inputs).eqns
-    (equation,) = jitted.params["jaxpr"].eqns
-    return tuple(index for index, _ in equation.params["call"].aliases)
+    return tuple(index for index, _ in call_in(call, *inputs).aliases)
 
 
 @pytest.mark.parametrize("kernel", WRITERS, ids=lambda kernel: kernel.py_func.__name__)

@@ -13,12 +13,6 @@ from suites.unit.bridge import kernels
 Spec = jax.ShapeDtypeStruct
 
 
-@pytest.fixture
-def x64():
-    with jax.enable_x64(True):
-        yield
-
-
 @numba.njit
 def copy_each(x, out):
     for i in range(x.size):

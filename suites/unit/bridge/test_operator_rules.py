@@ -8,35 +8,20 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from bridge import (
-    DifferentiationError,
-    SignatureError,
-    XLACustomKernel,
-    export_checks,
-    numba_kernel,
-)
+from bridge import DifferentiationError, SignatureError, XLACustomKernel, export_checks, numba_kernel
 from suites.unit.bridge import kernels
+from suites.unit.bridge.test_meshes import with_transpose
 
 Spec = jax.ShapeDtypeStruct
 A = jax.random.normal(jax.random.key(0), (16, 5))
 X = jnp.arange(5.0)
 
 
-@pytest.fixture(autouse=True)
-def on_the_cpu():
-    """Its devices are many, with a GPU or without."""
-    with jax.default_device(jax.devices("cpu")[0]):
-        yield
-
-
 @pytest.fixture
 def matvec():
     """A @ x, linear in both, on Numba and in jnp."""
-    op = XLACustomKernel("matvec", outs=lambda A, x: Spec(A.shape[:1], A.dtype))
-    op.def_numba_kernel(lambda outs: numba_kernel(kernels.product, outs[0]))
+    op = with_transpose()
     op.def_jnp_kernel(lambda outs: lambda A, x: A @ x)
-    op.def_transpose(0, lambda cotangents, x, outs: jnp.outer(cotangents[0], x))
-    op.def_transpose(1, lambda cotangents, A, outs: A.T @ cotangents[0])
     return op
 
 
@@ -67,67 +52,51 @@ def test_a_compiled_operator_is_its_kernel(matvec):
     assert program(matvec) == program(numba_kernel(kernels.product, Spec((16,), A.dtype)))
 
 
-class TestTranspose:
-    def test_forward_mode_and_second_derivatives(self, matvec):
-        check_grads(lambda A, x: jnp.tanh(matvec(A, x)), (A, X), order=2, modes=("fwd", "rev"), atol=0.1, rtol=0.1)
-
-    def test_vmap_of_grad_of_vmap(self, matvec):
-        many = [jax.random.normal(jax.random.key(1), shape) for shape in ((2, 16, 5), (2, 5, 3))]
-
-        def gradient(product):
-            def loss(A, x):
-                return (jax.vmap(product, (None, 1))(A, x) ** 2).sum()
-
-            return jax.jit(jax.vmap(jax.grad(loss, (0, 1))))(*many)
-
-        close(gradient(matvec), gradient(jnp.matmul))
+def test_transposes_give_forward_mode_and_second_derivatives(matvec):
+    check_grads(lambda A, x: jnp.tanh(matvec(A, x)), (A, X), order=2, modes=("fwd", "rev"), atol=0.1, rtol=0.1)
 
 
-class TestVjp:
-    def test_reverse_mode_with_integer_operands_and_results(self, square):
-        seen = []
+def test_a_vjp_rule_with_integer_operands_and_results(square):
+    seen = []
 
-        def backward(x, cotangents, outs):
-            seen.append(cotangents[1])
-            return 2 * x * cotangents[0], None
+    def backward(x, cotangents, outs):
+        seen.append(cotangents[1])
+        return 2 * x * cotangents[0], None
 
-        square.def_vjp(lambda x, n, outs: (square(x, n), x), backward)
-        close(jax.grad(lambda x: square(x, N)[0].sum())(V), 2 * V)
-        close(jax.jit(jax.vmap(jax.grad(lambda x: square(x, N)[0].sum())))(jnp.ones((2, 3))), 2 * jnp.ones((2, 3)))
-        assert seen
-        assert set(seen) == {None}
-
-
-class TestJvp:
-    def test_both_modes(self, square):
-        square.def_jvp(lambda primals, tangents, outs: (square(*primals), [2 * primals[0] * tangents[0], None]))
-        close(jax.grad(lambda x: square(x, N)[0].sum())(V), 2 * V)
-        results, tangents = jax.jvp(lambda x: square(x, N), (V,), (jnp.ones(3),))
-        close(results[0], V**2)
-        close(tangents[0], 2 * V)
-        assert tangents[1].dtype == jax.dtypes.float0
+    square.def_vjp(lambda x, n, outs: (square(x, n), x), backward)
+    close(jax.grad(lambda x: square(x, N)[0].sum())(V), 2 * V)
+    close(jax.jit(jax.vmap(jax.grad(lambda x: square(x, N)[0].sum())))(jnp.ones((2, 3))), 2 * jnp.ones((2, 3)))
+    assert seen
+    assert set(seen) == {None}
 
 
-class TestBatching:
-    def test_a_declared_rule_replaces_the_native_batch(self, matvec):
-        seen = []
-
-        def rule(extent, is_batched, A, x, outs):
-            seen.append((extent, is_batched, A.shape, x.shape, outs[0].shape))
-            return jnp.einsum("...ij,...j->...i", A, x) * jnp.ones((extent, 1))
-
-        matvec.def_batching(rule)
-        many = jnp.stack([X, X + 1], axis=1)
-        close(jax.vmap(matvec, (None, 1))(A, many), jnp.stack([A @ X, A @ (X + 1)]))
-        assert seen == [(2, (False, True), (16, 5), (2, 5), (16,))]
+def test_a_jvp_rule_gives_both_modes(square):
+    square.def_jvp(lambda primals, tangents, outs: (square(*primals), [2 * primals[0] * tangents[0], None]))
+    close(jax.grad(lambda x: square(x, N)[0].sum())(V), 2 * V)
+    results, tangents = jax.jvp(lambda x: square(x, N), (V,), (jnp.ones(3),))
+    close(results[0], V**2)
+    close(tangents[0], 2 * V)
+    assert tangents[1].dtype == jax.dtypes.float0
 
 
-class TestPartitioning:
-    def test_on_one_device_and_exported_it_is_a_plain_call(self, matvec):
-        matvec.def_partitioning("b i, i -> b", split="b")
-        assert "CustomSPMDPartitioning" not in jax.jit(matvec).lower(A, X).as_text()
-        exported = jax.export.export(jax.jit(matvec), platforms=("cpu",), disabled_checks=export_checks())(A, X)
-        close(exported.call(A, X), A @ X)
+def test_a_declared_rule_replaces_the_native_batch(matvec):
+    seen = []
+
+    def rule(extent, is_batched, A, x, outs):
+        seen.append((extent, is_batched, A.shape, x.shape, outs[0].shape))
+        return jnp.einsum("...ij,...j->...i", A, x) * jnp.ones((extent, 1))
+
+    matvec.def_batching(rule)
+    many = jnp.stack([X, X + 1], axis=1)
+    close(jax.vmap(matvec, (None, 1))(A, many), jnp.stack([A @ X, A @ (X + 1)]))
+    assert seen == [(2, (False, True), (16, 5), (2, 5), (16,))]
+
+
+def test_partitioning_on_one_device_and_exported_is_a_plain_call(matvec):
+    matvec.def_partitioning("b i, i -> b", split="b")
+    assert "CustomSPMDPartitioning" not in jax.jit(matvec).lower(A, X).as_text()
+    exported = jax.export.export(jax.jit(matvec), platforms=("cpu",), disabled_checks=export_checks())(A, X)
+    close(exported.call(A, X), A @ X)
 
 
 REFUSED = {

@@ -3,7 +3,6 @@
 import inspect
 import json
 import re
-import textwrap
 
 import jax
 import numpy as np
@@ -18,37 +17,35 @@ from suites.unit.structure.house import PROJECT
 MOST = {"first": 30, "later": 24}
 """Files whose functions run between a kernel and its result. The first kernel of a process compiles the handler too."""
 
-PROGRAM = textwrap.dedent(
-    """
-    import inspect, json, os, sys
-    import jax, jax.numpy as jnp, numba
-    import bridge
+PROGRAM = """
+import inspect, json, os, sys
+import jax, jax.numpy as jnp, numba
+import bridge
 
-    root, entered = os.path.dirname(bridge.__file__), set()
+root, entered = os.path.dirname(bridge.__file__), set()
 
-    def note(frame, event, argument):
-        code = frame.f_code
-        # The bodies of modules and classes, which run when they are imported, are not optimized.
-        if code.co_flags & inspect.CO_OPTIMIZED and code.co_filename.startswith(root):
-            entered.add(os.path.relpath(code.co_filename, root))
+def note(frame, event, argument):
+    code = frame.f_code
+    # The bodies of modules and classes, which run when they are imported, are not optimized.
+    if code.co_flags & inspect.CO_OPTIMIZED and code.co_filename.startswith(root):
+        entered.add(os.path.relpath(code.co_filename, root))
 
-    def files(factor):
-        @numba.njit
-        def scale(x, out):
-            for i in range(x.size):
-                out[i] = factor * x[i]
+def files(factor):
+    @numba.njit
+    def scale(x, out):
+        for i in range(x.size):
+            out[i] = factor * x[i]
 
-        entered.clear()
-        sys.setprofile(note)
-        result = jax.vmap(bridge.numba_kernel(scale, jax.ShapeDtypeStruct((4,), jnp.float32)))(jnp.ones((3, 4)))
-        sys.setprofile(None)
-        assert (result == factor).all()
-        return sorted(entered)
+    entered.clear()
+    sys.setprofile(note)
+    result = jax.vmap(bridge.numba_kernel(scale, jax.ShapeDtypeStruct((4,), jnp.float32)))(jnp.ones((3, 4)))
+    sys.setprofile(None)
+    assert (result == factor).all()
+    return sorted(entered)
 
-    bridge.numba_kernel  # loads the language, whose modules run functions of their own
-    print(json.dumps({kernel: files(factor) for factor, kernel in enumerate(("first", "later"))}))
-    """
-)
+bridge.numba_kernel  # loads the language, whose modules run functions of their own
+print(json.dumps({kernel: files(factor) for factor, kernel in enumerate(("first", "later"))}))
+"""
 
 
 def test_a_call_is_followed_through_few_files(tmp_path):

@@ -1,6 +1,6 @@
 """The native table agrees with a dict under every sequence of operations, also while it is read."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,13 +33,11 @@ def test_readers_see_every_published_key_while_it_grows():
             if newest and lookup(table.address, newest << 32) != newest:
                 missing.append(newest)
 
-    readers = [threading.Thread(target=read) for _ in range(3)]
-    for reader in readers:
-        reader.start()
-    for key in range(1, 4000):
-        table[key << 32] = key
-        published[0] = key
-    for reader in readers:
-        reader.join()
+    with ThreadPoolExecutor(3) as threads:
+        readers = [threads.submit(read) for _ in range(3)]
+        for key in range(1, 4000):
+            table[key << 32] = key
+            published[0] = key
+    assert not any(reader.exception() for reader in readers)
     assert not missing
     assert all(lookup(table.address, key << 32) == key for key in range(1, 4000))

@@ -2,8 +2,6 @@
 
 import contextlib
 import ctypes
-import shutil
-import subprocess
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +13,7 @@ from bridge.ffi.kernel_call import bind
 from bridge.ffi.plans import host
 from bridge.ffi.target import Target
 from suites.backends import vendor_adds
+from suites.unit.bridge.c_libraries import compiled
 from suites.unit.bridge.entries import call_in, call_of
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, exported, gpu
 from suites.unit.bridge.test_native_stream import run_on_stream
@@ -23,7 +22,6 @@ tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed
 PLATFORM = "cpu"  # the test for a GPU puts its arrays there
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
-COMPILER = shutil.which("cc")
 ON_CPU = Target("bridge_test_tvm", "cpu", lambda: host.make_execute_on_stream(on_stream=False))
 
 SOURCE = """
@@ -57,13 +55,8 @@ int __tvm_ffi_describe(void* self, const TVMFFIAny* args, int32_t count, TVMFFIA
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    if COMPILER is None:
-        pytest.skip("this machine has no C compiler")
-    path = tmp_path_factory.mktemp("tvm") / "kernels.so"
     include = [f"-I{each}" for each in tvm_ffi.libinfo.include_paths()]
-    command = [COMPILER, "-shared", "-fPIC", *include, "-x", "c", "-", "-o", path]
-    subprocess.run(command, input=SOURCE.encode(), check=True)
-    return path
+    return compiled(SOURCE, tmp_path_factory.mktemp("tvm") / "kernels.so", *include)
 
 
 def same(x, *others):

@@ -48,33 +48,31 @@ class TestPrograms:
         assert [float(call(x, factor)[0][0]) for factor in factors] == factors
 
 
-class TestRedefinition:
-    def test_a_program_keeps_machine_code_that_warp_has_unloaded(self):
-        kernel = adding(5.0)
-        call = jax_kernel(kernel)
-        program = jax.jit(lambda x: call(x)[0]).lower(X).compile()
-        kernel.module.unload()
-        gc.collect()
-        jax_kernel(adding(6.0))(X)
-        np.testing.assert_array_equal(program(X), X + 5)
-        np.testing.assert_array_equal(call(X[:2])[0], X[:2] + 5)
+def test_a_program_keeps_machine_code_that_warp_has_unloaded():
+    kernel = adding(5.0)
+    call = jax_kernel(kernel)
+    program = jax.jit(lambda x: call(x)[0]).lower(X).compile()
+    kernel.module.unload()
+    gc.collect()
+    jax_kernel(adding(6.0))(X)
+    np.testing.assert_array_equal(program(X), X + 5)
+    np.testing.assert_array_equal(call(X[:2])[0], X[:2] + 5)
 
 
-class TestRelease:
-    def test_what_nothing_uses_is_dropped_and_the_rest_spared(self):
-        kept = jax_kernel(kernels.scale)
-        kept(X, 2.0)
-        unused = adding(17.0)
-        np.testing.assert_array_equal(jax_kernel(unused)(X)[0], X + 17)
-        definition = weakref.ref(define(unused))
-        del unused
-        adding(18.0)  # Warp itself keeps the latest kernel of a name
-        jax.clear_caches()
-        assert definition() is not None
-        assert bridge.release() >= 1
-        assert definition() is None
-        np.testing.assert_array_equal(kept(X, 2.0)[0], 2 * X)
-        np.testing.assert_array_equal(jax_kernel(adding(17.0))(X)[0], X + 17)
+def test_what_nothing_uses_is_dropped_and_the_rest_spared():
+    kept = jax_kernel(kernels.scale)
+    kept(X, 2.0)
+    unused = adding(17.0)
+    np.testing.assert_array_equal(jax_kernel(unused)(X)[0], X + 17)
+    definition = weakref.ref(define(unused))
+    del unused
+    adding(18.0)  # Warp itself keeps the latest kernel of a name
+    jax.clear_caches()
+    assert definition() is not None
+    assert bridge.release() >= 1
+    assert definition() is None
+    np.testing.assert_array_equal(kept(X, 2.0)[0], 2 * X)
+    np.testing.assert_array_equal(jax_kernel(adding(17.0))(X)[0], X + 17)
 
 
 class TestSideEffects:

@@ -23,7 +23,6 @@ from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
-SHAPE = LaunchShape((3, 1, 1), (256, 1, 1), 40)
 MOST_BLOCKS = 2**31 - 1
 
 

@@ -9,15 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import (
-    AbiError,
-    KernelCompileError,
-    KernelTypeError,
-    LaunchError,
-    PlatformError,
-    SignatureError,
-    jax_kernel,
-)
+from bridge import AbiError, KernelCompileError, KernelTypeError, LaunchError, PlatformError, SignatureError, jax_kernel
 from bridge.languages.warp import cpu_plan as host
 from bridge.languages.warp import packing as launch
 from bridge.languages.warp.generated import generated
@@ -79,28 +71,26 @@ def test_arguments_that_are_too_large():
         host._context(packed)
 
 
-class TestCompilation:
-    def test_an_error_names_the_kernel_and_the_line(self):
-        @wp.kernel(module="unique")
-        def wrong(x: kernels.VECTOR, out: kernels.VECTOR):
-            i = wp.tid()
-            out[i] = x[i] + 1
+def test_an_error_names_the_kernel_and_the_line():
+    @wp.kernel(module="unique")
+    def wrong(x: kernels.VECTOR, out: kernels.VECTOR):
+        i = wp.tid()
+        out[i] = x[i] + 1
 
-        program = jax.jit(jax_kernel(wrong))
-        with pytest.raises(
-            KernelCompileError, match=r"(?s)compile .*wrong \(.*test_warp_errors\.py:\d+\).*must be the same"
-        ):
-            program.eval_shape(X)
+    program = jax.jit(jax_kernel(wrong))
+    with pytest.raises(
+        KernelCompileError, match=r"(?s)compile .*wrong \(.*test_warp_errors\.py:\d+\).*must be the same"
+    ):
+        program.eval_shape(X)
 
 
-class TestPlatforms:
-    def test_cuda_without_a_driver(self):
-        if wp.is_cuda_available():
-            pytest.skip("this machine has a CUDA driver")
-        jax_kernel(kernels.reverse)(X)  # the code for the CPU, which has the same description, must not be taken
-        program = jax.jit(jax_kernel(kernels.reverse)).trace(X)
-        with pytest.raises(PlatformError, match=r"driver library could not be loaded|Warp finds no CUDA device"):
-            program.lower(lowering_platforms=("cuda",))
+def test_cuda_without_a_driver():
+    if wp.is_cuda_available():
+        pytest.skip("this machine has a CUDA driver")
+    jax_kernel(kernels.reverse)(X)  # the code for the CPU, which has the same description, must not be taken
+    program = jax.jit(jax_kernel(kernels.reverse)).trace(X)
+    with pytest.raises(PlatformError, match=r"driver library could not be loaded|Warp finds no CUDA device"):
+        program.lower(lowering_platforms=("cuda",))
 
 
 class TestUnknownWarp:

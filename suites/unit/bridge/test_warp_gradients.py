@@ -16,10 +16,7 @@ RTOL = 1e-12
 """Each value is a handful of float64 operations, or a sum of a few dozen terms of one sign."""
 
 
-@pytest.fixture(autouse=True)
-def x64():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def random(*shape, seed=0, low=0.5, high=1.5):

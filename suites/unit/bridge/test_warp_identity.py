@@ -20,11 +20,6 @@ def digest_of(kernel, platform, block_dim):
     return generated(kernel, platform, block_dim).digest
 
 
-@wp.func
-def helper(x: float):
-    return 2.0 * x
-
-
 @wp.func_native("return 2.0f * x;")
 def native(x: float) -> float: ...  # type: ignore[empty-body]
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from bridge import SignatureError, jax_kernel
-from bridge.ffi.kernel_call import KERNEL_CALLS
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.inputs import UNKNOWN, declare_writes, only_read, uses_of
 from suites.backends.late_languages import WARP, WARP_TILE
 from suites.backends.warp_blocks import wp
 from suites.cells.grid import grid
 from suites.unit.bridge import warp_kernels as kernels
+from suites.unit.bridge.entries import calls_in
 
 ROWS = jnp.arange(1.0, 17.0).reshape(4, 4)
 
@@ -231,19 +231,6 @@ class TestText:
         assert self.uses("other_0(var_x);", body)["x"] >= UNKNOWN
 
 
-def jaxprs_in(parameters):
-    values = [value for each in parameters.values() for value in (each if isinstance(each, tuple | list) else [each])]
-    return [getattr(value, "jaxpr", value) for value in values if hasattr(getattr(value, "jaxpr", value), "eqns")]
-
-
-def calls_in(jaxpr):
-    for equation in jaxpr.eqns:
-        if equation.primitive in KERNEL_CALLS:
-            yield equation.params["call"]
-        for inner in jaxprs_in(equation.params):
-            yield from calls_in(inner)
-
-
 def test_the_kernels_of_the_operators_get_no_copies():
     cases = {
         (case.operator.name, case.backend.id, case.dtype): case
@@ -255,10 +242,9 @@ def test_the_kernels_of_the_operators_get_no_copies():
         for case in cases.values():
             inputs = case.inputs()
             function = case.operator.build(case.backend, inputs)
-            traced = [jax.make_jaxpr(function)(*inputs)]
+            calls = calls_in(function, *inputs)
             if case.has_gradient:
-                traced.append(jax.make_jaxpr(lambda *inputs, f=function: jax.vjp(f, *inputs)[1])(*inputs))
-            calls = [call for jaxpr in traced for call in calls_in(jaxpr.jaxpr)]
+                calls += calls_in(lambda *inputs, f=function: jax.vjp(f, *inputs)[1], *inputs)
             assert calls, case.id
             for call in calls:
                 assert call.guards == 0, case.id

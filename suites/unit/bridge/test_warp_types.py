@@ -1,6 +1,5 @@
 """jax_kernel: the types of arrays and of values, and the functions that name them."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,14 +7,6 @@ import pytest
 from bridge import jax_kernel
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-
-X = jnp.arange(1.0, 4.0)
-
-
-@pytest.fixture
-def x64():
-    with jax.enable_x64(True):
-        yield
 
 
 def random_bits(dtype, shape):

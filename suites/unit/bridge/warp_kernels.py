@@ -15,7 +15,7 @@ kernel = wp.kernel(module="unique")
 forward_only = wp.kernel(module="unique", enable_backward=False)
 
 VECTOR, MATRIX = wp.array(dtype=wp.float32), wp.array(dtype=wp.float32, ndim=2)
-VECTOR64, MATRIX64 = wp.array(dtype=wp.float64), wp.array(dtype=wp.float64, ndim=2)
+VECTOR64 = wp.array(dtype=wp.float64)
 INDICES = wp.array(dtype=wp.int32)
 
 

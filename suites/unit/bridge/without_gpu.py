@@ -1,7 +1,5 @@
 """Compiles and records Numba-CUDA kernels on a machine without a GPU, for tests. Imports numba-cuda."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Iterator

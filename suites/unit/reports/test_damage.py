@@ -7,8 +7,6 @@ import itertools
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
@@ -17,7 +15,7 @@ from hypothesis import strategies as st
 from reports import Status
 from reports.options import Exit
 from suites.sessions.commands.command_line import main
-from suites.unit.processes import environment
+from suites.unit.processes import run
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
 
 RECORDS = [
@@ -27,6 +25,7 @@ RECORDS = [
     make_record(make_cell()),
 ]
 GOOD = whole(RECORDS)
+ARCHIVE = gzip.compress(GOOD, mtime=0)
 WRONG = whole([*RECORDS[:-1], make_record(make_cell(), status=Status.WRONG_VALUE, accuracy=None)])
 
 
@@ -42,12 +41,6 @@ def shown(path, *command):
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
         code = main([*(command or ("show", str(path)))])
     return code, errors.getvalue().splitlines()
-
-
-def test_a_whole_run_is_fine_and_a_wrong_one_is_wrong(runs):
-    for data, code in ((GOOD, Exit.FINE), (WRONG, Exit.WRONG)):
-        (runs / "a.jsonl").write_bytes(data)
-        assert shown(runs / "a.jsonl")[0] == code
 
 
 @pytest.mark.parametrize(
@@ -147,7 +140,7 @@ def _line(**changes):
         (b"x\n" * 1000, "more than 50 lines of this file are damaged"),
         *(
             (data, "a.jsonl.gz: ")
-            for data in (b"not gzip", gzip.compress(GOOD)[:-12], gzip.compress(GOOD)[:60], gzip.compress(b""), b"")
+            for data in (b"not gzip", ARCHIVE[:-12], ARCHIVE[:60], gzip.compress(b"", mtime=0), b"")
         ),
         (whole([make_record(run=make_run(run_id="b"))]) + GOOD, "is of run '20261120T190102-3f2a', the lines before"),
     ],
@@ -176,9 +169,7 @@ def test_an_archive_that_grows_without_end_takes_little_memory(runs, piece):
         f"try: load_run({str(path)!r})\n"
         "except RunUnreadable as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=100
-    )
+    done = run("-c", program)
     assert (done.returncode, done.stderr) == (0, "")
     assert "This is no run of kernel-bridge" in done.stdout or "lines of this file are damaged" in done.stdout
 

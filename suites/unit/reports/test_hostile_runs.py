@@ -1,14 +1,147 @@
 """Run files that are JSON and mean harm: every command reads them or refuses them in a line, and obeys nothing."""
 
+import contextlib
+import copy
+import gzip
+import io
+import json
 import re
+import unicodedata
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from reports import RunUnwritable, RunWriter, load_run, run_path
+from reports import ReportError, RunUnwritable, RunWriter, load_run, run_path
+from reports.options import Exit
+from suites.sessions.commands.command_line import main
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
-from suites.unit.reports.hostile_runs import COMMANDS, ODD_TEXTS, hostile_lines, require_harmless
 from suites.unit.structure.house import PROJECT
+
+GOOD = whole([make_record(make_cell(backend=backend)) for backend in ("jnp", "numba", "warp")])
+
+ODD_TEXTS = (
+    "", "\x1b[2J\x1b[31m", "\x9b2J", "a\nb", "\u202e", "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "[a](javascript:alert(1))", "| a | b |", "../../../../tmp/escaped", "/etc/passwd", "a\0b", "NaN", "-Infinity",
+    "%s{0}", "x" * 5000, "\ud800", "=cmd()", "🙂" * 50, "2026-99-99T00:00:00+00:00", "f\u00adoo",
+)  # fmt: skip
+"""Texts that a terminal, a page, a spreadsheet, a shell or a file system might obey."""
+
+ODD_VALUES = (
+    *ODD_TEXTS, None, True, False, 0, -1, 1, 2**31, 2**63 - 1, 2**63, -(2**63), 10**40, 0.0, -0.0, 1e308, -1e308,
+    5e-324, 1.5, [], {}, [[]], [None], {"": None}, {"a": {"a": {"a": []}}}, [0] * 1000, [-1.0, 2**60],
+)  # fmt: skip
+
+
+def places(value, path=()):
+    """The paths of all parts of a JSON value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, part in inner for place in places(part, (*path, key)))]
+
+
+@st.composite
+def hostile_lines(draw):
+    """The lines of a run with a few parts replaced, removed, added or nested deeply; each line is still JSON."""
+    lines = [json.loads(line) for line in GOOD.splitlines()]
+    for _ in range(draw(st.integers(1, 4))):
+        number = draw(st.integers(0, len(lines) - 1))
+        path = draw(st.sampled_from([place for place in places(lines[number]) if place] or [()]))
+        lines[number] = _changed(draw, lines[number], path)
+    if draw(st.integers(0, 9)) == 0:
+        text = "[" * draw(st.integers(100, 5000))
+        lines.append(text)
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def _changed(draw, line, path):
+    if not path:
+        return draw(st.sampled_from(ODD_VALUES))
+    changed = copy.deepcopy(line)
+    holder = changed
+    for key in path[:-1]:
+        holder = holder[key]
+    kind = draw(st.sampled_from(["replace", "replace", "remove", "rename", "wrap", "double"]))
+    if kind == "replace":
+        holder[path[-1]] = draw(st.sampled_from(ODD_VALUES))
+    elif kind == "remove":
+        del holder[path[-1]]
+    elif kind == "wrap":
+        holder[path[-1]] = [holder[path[-1]]]
+    elif isinstance(holder, dict):
+        new = draw(st.sampled_from(ODD_TEXTS))
+        holder[new] = holder.pop(path[-1]) if kind == "rename" else copy.deepcopy(holder[path[-1]])
+    else:
+        holder.append(copy.deepcopy(holder[path[-1]]))
+    return changed
+
+
+COMMANDS = (
+    ("show", "RUN", "--format", "terminal"),
+    ("show", "RUN", "--format", "markdown", "--sort", "ratio"),
+    ("show", "RUN", "--format", "json"),
+    ("show", "RUN", "--format", "csv", "--only", "slower"),
+    ("compare", "RUN", "GOOD"),
+    ("show",),
+)
+"""Commands that read runs; RUN is the hostile file, and GOOD is a whole one."""
+
+
+def require_harmless(data, folder, commands=COMMANDS):
+    """Reads a file as every command does, and fails unless it is read, or refused in a line that says why.
+
+    Args:
+        data: The content of the run file. As an archive it is read too.
+        folder: An empty folder for the runs.
+        commands: The commands, as in :data:`COMMANDS`.
+    """
+    require_readable(data, folder)
+    good, path = folder / "good.jsonl", folder / "hostile.jsonl"
+    good.write_bytes(GOOD)
+    for command in commands:
+        words = [str({"RUN": path, "GOOD": good}.get(word, word)) for word in command]
+        shown, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(errors):
+            code = main([*words, *(("--runs", str(folder)) if words == ["show"] else ())])
+        assert code in tuple(Exit)
+        assert "Please report" not in errors.getvalue(), errors.getvalue()
+        for text in (shown.getvalue(), errors.getvalue()):
+            assert not {unicodedata.category(each) for each in text if each != "\n"} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    assert sorted(found.name for found in folder.iterdir()) == ["good.jsonl", "hostile.jsonl"]
+
+
+def require_readable(data, folder):
+    """Fails unless a file is read, or refused with a ReportError that names a line of it; also as an archive.
+
+    Args:
+        data: The content. It is read as a run, as an archive of a run, and compressed.
+        folder: Where it is written to, as ``hostile.jsonl``.
+    """
+    path, archive = folder / "hostile.jsonl", folder / "archive.jsonl.gz"
+    archive.write_bytes(data)
+    assert all(text.startswith(str(archive)) for text in _said(archive))
+    path.write_bytes(data)
+    _require_lines(path)
+    archive.write_bytes(gzip.compress(data, 1))
+    assert _said(archive) == [line.replace(path.name, archive.name) for line in _said(path)]
+    archive.unlink()
+
+
+def _require_lines(path):
+    """Every complaint about a file names the file, and a line that it has unless it is about the whole file."""
+    count = len(path.read_bytes().splitlines())
+    for text in _said(path):
+        assert text.startswith(str(path)), text
+        line = re.match(rf"{re.escape(str(path))}:(\d+): ", text)
+        assert line is None or 1 <= int(line[1]) <= max(count, 1), text
+
+
+def _said(path):
+    try:
+        return load_run(path).problems
+    except ReportError as error:
+        return [str(error)]
+
 
 EFFORT = settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
 

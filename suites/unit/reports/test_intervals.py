@@ -62,21 +62,8 @@ def test_the_interval_covers_the_true_ratio_in_95_percent(count):
     assert covered == pytest.approx(0.95, abs=0.015)
 
 
-def noisy(random, median, deviation=0.01, count=5):
-    return list(median * np.exp(deviation * random.standard_normal(count)))
-
-
 def test_the_fastest_comes_first_and_ties_follow():
-    random = np.random.default_rng(0)
-    times = [noisy(random, 2.0), noisy(random, 1.001), noisy(random, 1.0), noisy(random, 1.5)]
-    assert sorted(fastest(times, 0.02)) == [1, 2]
-    assert fastest([[2.0] * 3, [1.0] * 3], 0.02) == [1]
-    assert fastest([[1.01] * 3, [1.0] * 3], 0.02) == [1, 0], "certain, but below the smallest effect"
-
-
-@pytest.mark.parametrize("times", [[], [[1.0] * 5], [[1.0], [2.0]], [[1.0] * 5, [2.0] * 2]])
-def test_nobody_wins_alone_or_by_few_processes(times):
-    assert fastest(times, 0.02) == []
+    assert fastest([[1.01] * 3, [1.0] * 3], 0.02) == [1, 0]
 
 
 def ratio(*paired):

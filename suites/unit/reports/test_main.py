@@ -94,12 +94,8 @@ def test_colors_are_for_terminals_that_show_them(runs, capsys, monkeypatch, vari
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["show", "nothing"], "no run 'nothing'"),
         (["show", "a", "--backend", "cuda"], "backend 'cuda' is not in this run (it has: jnp, numba)"),
-        (
-            ["show", "a", "--backend", "numba", "--operator", "add"],
-            "operator 'add' is not in this run",
-        ),
+        (["show", "a", "--backend", "numba", "--operator", "add"], "operator 'add' is not in this run"),
         (["compare", "a", "latest", "--dtype", "f16"], "dtype 'f16' is not in this run"),
         (["show", "--runs", "nowhere"], "no folder 'nowhere'"),
     ],

@@ -16,7 +16,6 @@ from reports.web import charts, page_file
 from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES, color_of, shape_of
 from reports.web.charts import roof_points
 from reports.web.headlines import comparisons
-from reports.web.kernel_grid import kernels
 from reports.web.run_choice import choose
 from suites.sessions.commands.command_line import main
 from suites.unit.reports.builders import GPU, make_cell, make_record
@@ -65,10 +64,9 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(autouse=True)
-def library(monkeypatch, request):
+def library(monkeypatch):
     """Charts without the plotting library, which the tests in a browser have."""
-    if "draws" not in request.keywords:
-        monkeypatch.setattr(charts, "svg_of", lambda spec: '<svg><text fill="#1f2328">drawn</text></svg>')
+    monkeypatch.setattr(charts, "svg_of", lambda spec: '<svg><text fill="#1f2328">drawn</text></svg>')
 
 
 def run(tmp_path, kind, number=0, **changes):
@@ -160,16 +158,6 @@ def test_nothing_became_slower_is_green_only_where_nothing_is_unsure(tmp_path, s
     verdicts = {one.verdict for one in compare(runs[0].records, runs[1].records)}
     assert (Verdict.UNSURE in verdicts) is (look == "plain")
     assert tiles(page_of_runs(*runs))["Became slower"][0] == look
-
-
-def test_a_geometric_mean_of_one_cell_is_that_cell(tmp_path):
-    found = saved(tmp_path / "a.jsonl", [
-        one for one in timed_records(run_of("times")) if (one.cell.size, one.cell.dtype) == (1024, "float32")
-    ])  # fmt: skip
-    (own,) = choose([(found, found.records)]).shown
-    means = {(kernel.label, kernel.backend): kernel.ratio.mean for kernel in kernels(own.rows)}
-    cells = {(row.cell.operator, row.cell.backend): row.ratio for row in own.rows}
-    assert means == cells
 
 
 def test_the_roofline_has_its_ceiling_or_leaves_the_cell_out(tmp_path):

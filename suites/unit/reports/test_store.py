@@ -11,6 +11,7 @@ from reports.records.run_file import load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
 from reports.records.store import completed, find_run, new_run_id
+from suites.unit.processes import output
 from suites.unit.reports.builders import GPU, begun, make_cell, make_record, make_result, make_run, whole
 
 
@@ -172,3 +173,35 @@ def test_a_part_of_a_suite_is_recorded_and_what_is_none_is_refused():
     for part in ("0/8", "9/8", "3", "a/8", "3/", "-1/8", "3/8/9", "٣/8"):
         with pytest.raises(RecordError, match="expected"):
             make_run(part=part)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from reports import RunUnwritable, RunWriter
+from suites.unit.reports.builders import make_cell, make_result, make_run
+
+path = Path(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with RunWriter(path, make_run()) as writer:
+    writer.begin([make_cell(size=size) for size in range(1, 6)])
+    writer.append(make_result(make_cell(size=1)))
+    writer.append(make_result(make_cell(size=2)))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100, resource.RLIM_INFINITY))
+    for size in (3, 4):
+        try:
+            writer.append(make_result(make_cell(size=size)))
+        except RunUnwritable as error:
+            print(error.args[0].rpartition(": ")[2])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    writer.append(make_result(make_cell(size=5)))
+"""
+
+
+def test_a_full_disk_loses_no_earlier_record_and_the_run_goes_on_when_there_is_room(tmp_path):
+    """The limit for the size of a file stands for the size of the disk."""
+    path, program = tmp_path / "run.jsonl", tmp_path / "full.py"
+    program.write_text(FULL)
+    assert output(program, path).splitlines() == ["File too large."] * 2
+    found = load_run(path)
+    assert ([record.cell.size for record in found.records], found.problems) == ([1, 2, 5], [])

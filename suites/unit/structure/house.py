@@ -1,7 +1,5 @@
 """Reads the modules of this project and the imports between them, for the tests of its structure."""
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Iterable, Iterator

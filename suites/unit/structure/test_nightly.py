@@ -1,14 +1,13 @@
 """CI leaves out the deep tests and no others, keeps a cell of each check, and says what it left out."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from suites.cells.selection import Selection
 from suites.checks.register import checks
 from suites.unit.nightly import DEEP, is_deep_check, is_deep_test
+from suites.unit.processes import output, run
 from suites.unit.structure.house import PROJECT
 
 
@@ -30,10 +29,8 @@ def test_every_check_runs_in_ci(request):
 def test_the_table_of_deep_tests_is_what_pytest_leaves_out_and_it_says_so():
     deep = "suites/unit/suites/test_injected_slowdowns.py"
     assert is_deep_test(deep)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", deep]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", deep)
+    done = run(*command, cwd=PROJECT)
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
     assert '1 nightly tests were left out: add -m ""' in done.stdout
-    command += ["-m", "", "--collect-only"]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert "1 test collected" in done.stdout
+    assert "1 test collected" in output(*command, "-m", "", "--collect-only", cwd=PROJECT)

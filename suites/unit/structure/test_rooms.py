@@ -4,6 +4,7 @@ import collections
 
 import pytest
 
+from suites.unit.processes import output
 from suites.unit.structure.house import arrows, circle, folders, imports, modules, room
 
 ROOMS = {
@@ -81,3 +82,26 @@ def test_the_operator_and_the_ffi_name_no_kernel_language():
     for folder, known in allowed.items():
         taken = {two for one, two in imports() if one.startswith(folder) and room(two, "bridge") == "languages"}
         assert taken <= known
+
+
+HEAVY = {
+    "reports": {"pandas", "numpy", "rich", "jax", "bridge", "suites"},
+    "suites": {"jax", "numba", "numpy", "warp", "pytest", "bridge", "reports"},
+    "suites.plugin": {"jax", "numba", "numpy", "pandas", "warp", "hypothesis"},
+}
+"""What the import of a package must not import, because it would take long or is another room."""
+
+
+@pytest.mark.parametrize("package", HEAVY)
+def test_importing_a_package_imports_nothing_heavy(package):
+    assert output("-c", f"import {package}, sys; print(*{HEAVY[package]} & {{*sys.modules}})") == ""
+
+
+def test_nothing_in_reports_imports_jax_or_its_neighbours():
+    code = (
+        "import importlib, pkgutil, reports, sys\n"
+        "for module in pkgutil.walk_packages(reports.__path__, 'reports.'):\n"
+        "    importlib.import_module(module.name) \n"
+        "print(*{'jax', 'numba', 'bridge', 'suites'} & {*sys.modules})"
+    )
+    assert output("-c", code) == ""

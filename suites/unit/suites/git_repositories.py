@@ -2,7 +2,12 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+
+from suites.errors import RevisionError
 
 OPERATORS = """\
 import numba
@@ -16,6 +21,14 @@ def twice(x, out):
 OPERATOR = Operator(name="twice", reference=lambda x: 2 * x, kernels={"numba": twice}, dtypes=("float32",))
 """
 """A file with one operator."""
+
+
+def refusal(function: Callable[..., object], *arguments: object, **options: object) -> str:
+    """What a function says, in one line, that refuses a revision."""
+    with pytest.raises(RevisionError) as caught:
+        function(*arguments, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def git(folder: Path, *arguments: str) -> str:

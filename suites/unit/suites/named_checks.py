@@ -1,7 +1,17 @@
-"""Finds a check by its name, for tests that call it."""
+"""Finds a check by its name, and runs it, for tests of what it judges."""
 
+from suites.backends.backend import Backend
+from suites.cells.case import Case
+from suites.checks.judging.evidence import Evidence
 from suites.checks.register import Check, checks
 
 
 def check_named(name: str) -> Check:
     return {each.name: each for each in checks()}[name]
+
+
+def run_check(name, operator, backend=Backend.NUMBA, size=33, variant=None):
+    """Makes a check of a kernel on the CPU, which judges something or raises what it finds."""
+    evidence = Evidence()
+    check_named(name).test(Case(operator, backend, "float32", size, "cpu", variant), evidence)
+    evidence.finish()

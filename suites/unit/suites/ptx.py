@@ -1,7 +1,5 @@
 """Compiles Numba-CUDA kernels to PTX with no GPU present, for the tests that read it."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from types import SimpleNamespace
@@ -62,11 +60,6 @@ def code_of_mlir(operator: Any, backend: Any, dtype: str, monkeypatch: pytest.Mo
     inputs = operator.sample(dtype, SIZE, 0)
     with precision(dtype):
         return call_in(operator.build(backend, inputs), *inputs).describe("cuda")
-
-
-@functools.cache
-def _driverless(capability: tuple[int, int]) -> Any:
-    return SimpleNamespace(compute_capability=capability)
 
 
 def ptx_of(

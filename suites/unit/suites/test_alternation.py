@@ -143,17 +143,6 @@ def test_undecided_cells_are_named_when_the_time_is_over(tmp_path):
     assert measured.notes[1].startswith("undecided after 0.3 minutes: 1 cells: add; take --minutes")
 
 
-def test_every_wave_is_written_when_it_ends(tmp_path):
-    seen = []
-
-    def on_time(wave):
-        seen.append([len(found) for path in sorted(tmp_path.glob("*.jsonl")) for found in blocks(path).values()])
-
-    run(Fake({"base": cells("add"), "head": cells("add")}, on_time=on_time), tmp_path)
-    assert seen == [[], [2, 2], [4, 4]]
-    assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl", ".jsonl"]
-
-
 def test_a_full_disk_loses_nothing_that_was_measured(tmp_path, monkeypatch):
     fake, append = Fake({"base": cells("add"), "head": cells("add")}), RunWriter.append
 

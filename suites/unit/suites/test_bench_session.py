@@ -1,17 +1,14 @@
 """A timing session loses no cell: whatever a kernel does to its process, each cell has a record."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from reports import RunUnwritable, RunWriter, find_run, load_run
 from reports.options import Exit
 from suites.sessions import isolation
 from suites.sessions.commands.command_line import main
-from suites.unit.processes import environment
+from suites.unit.processes import run
 
 KERNELS = """\
 import ctypes
@@ -49,13 +46,6 @@ UNUSABLE = operator(
     "unusable", right, sample=lambda dtype, size, seed: (np.full(size, 1 / (64 - size) if size == 64 else 1, dtype),)
 )
 """
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
-    return tmp_path
 
 
 def declare(*names, more=""):
@@ -105,10 +95,10 @@ def test_a_full_disk_ends_a_session_in_one_line(folder, monkeypatch, capfd):
 
 
 def test_pytest_times_the_same_cells_with_its_own_clock(folder):
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "suites.plugin", "-q", "--kb-bench"]
+    command = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "suites.plugin", "-q", "--kb-bench"]
     command += ["--pyargs", "suites.bench.test_speed", "--benchmark-json", "times.json", "--kb-operator", "sigmoid"]
     command += ["--kb-dtype", "f32", "--kb-backend", "numba", "--kb-backend", "jnp", "--kb-size", "4096"]
-    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=300)
+    done = run(*command, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(Path("times.json").read_text("utf-8"))["benchmarks"]
     assert {each["param"] for each in found} == {"sigmoid-jnp-f32-4096-cpu", "sigmoid-numba-f32-4096-cpu"}

@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-import numba
 import numpy as np
 import pytest
 
@@ -13,16 +12,11 @@ from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.evidence import Evidence, outcome
 from suites.checks.judging.memory import WrittenBeyond
 from suites.checks.judging.reasons import described, status_of
-
-
-@numba.njit
-def twice(x, out):
-    for i in range(x.size):
-        out[i] = 2 * x[i]
+from suites.unit.bridge import kernels
 
 
 def _operator(**changes):
-    return Operator(name="twice", reference=lambda x: 2 * x, kernels={"numba": twice}, **changes)
+    return Operator(name="twice", reference=lambda x: 2 * x, kernels={"numba": kernels.double}, **changes)
 
 
 def _truth(x):
@@ -46,7 +40,7 @@ def test_a_reference_and_a_sample_that_raise_say_nothing_of_the_kernel():
     def reference(x):
         return 2 * x if isinstance(x, jax.ShapeDtypeStruct) else 1 / 0
 
-    broken = Operator(name="twice", reference=reference, kernels={"numba": twice}, sample=lambda *_: 1 / 0)
+    broken = Operator(name="twice", reference=reference, kernels={"numba": kernels.double}, sample=lambda *_: 1 / 0)
     for function, arguments in ((broken.reference, (jnp.ones(3),)), (broken.sample, ("float32", 3, 0))):
         assert status_of(_raised(function, *arguments).value) is Status.UNCHECKED
 
@@ -85,3 +79,10 @@ def test_missing_memory_is_no_fault_of_the_kernel(error, monkeypatch):
     assert verdict.status is Status.OOM
     assert not verdict.status.wrong
     assert described(error).startswith(type(error).__name__)
+
+
+def test_an_exception_is_described_with_the_backend_or_generator_that_raised_it():
+    error = KeyError("lost")
+    error.add_note("(raised by the numba generator of the operator clip)")
+    error.add_note("For simplicity, JAX has removed its internal frames")
+    assert described(error) == "KeyError: 'lost' (raised by the numba generator of the operator clip)"

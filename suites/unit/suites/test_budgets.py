@@ -167,13 +167,9 @@ DATA = {
     "normal": lambda random, n: random.standard_normal(n),
     "positive": lambda random, n: random.random(n),
     "alternating": lambda random, n: random.random(n) * np.resize([1, -1], n),
-    "ramp": lambda random, n: np.linspace(-1, 1, n),
     "heavy tails": lambda random, n: random.standard_cauchy(n),
-    "few values": lambda random, n: random.choice([0.1, 0.3], n),
     "one value": lambda random, n: np.full(n, 0.1),
-    "powers": lambda random, n: 10.0 ** random.uniform(-5, 5, n),
     "mostly zero": lambda random, n: random.standard_normal(n) * (random.random(n) < 0.01),
-    "two parts": lambda random, n: np.repeat([1.0, -1.0], n // 2) * (1 + random.random(n)),
 }
 
 

@@ -8,9 +8,9 @@ import pytest
 from suites import Backend, Domain, Operator, Sizes
 from suites.cells.case import Case
 from suites.checks.judging.call_loops import keeps_bits, prepare
-from suites.checks.judging.evidence import CheckFailed, Evidence
+from suites.checks.judging.evidence import CheckFailed
 from suites.mutants.memory import address_of_zeros, array_at
-from suites.unit.suites.named_checks import check_named
+from suites.unit.suites.named_checks import run_check
 
 CALLS = address_of_zeros(1, np.int64)
 
@@ -83,25 +83,20 @@ SLOW = Operator(
 )  # fmt: skip
 
 
-def _large():
-    evidence = Evidence()
-    check_named("large").test(Case(SLOW, Backend.NUMBA, "float32", 10_000, "cpu"), evidence)
-
-
 def test_a_kernel_whose_time_grows_faster_than_the_work_is_too_slow(monkeypatch):
     monkeypatch.setattr("suites.checks.test_sizes.LEAST_BLAMED_S", 0.01)
     monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [])
     with pytest.raises(CheckFailed, match=r"TIMEOUT: too slow: a call of size 10000 takes .* reference with 1.0"):
-        _large()
+        run_check("large", SLOW, size=10_000)
 
 
 def test_a_kernel_is_not_too_slow_if_the_reference_takes_as_long(monkeypatch):
     monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [])
     monkeypatch.setattr("suites.checks.test_sizes._seconds", lambda case, size: 1e-5 if size < 10_000 else 9.0)
-    _large()
+    run_check("large", SLOW, size=10_000)
 
 
 def test_short_calls_say_nothing_of_growth_and_no_call_is_waited_for(monkeypatch):
     monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [2**34])
     monkeypatch.setattr("suites.checks.test_sizes._seconds", lambda case, size: 1e-5 if size < 10_000 else 0.09)
-    _large()
+    run_check("large", SLOW, size=10_000)

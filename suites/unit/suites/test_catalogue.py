@@ -1,8 +1,5 @@
 """Operators are taken from files and modules, or there is an error that says why not."""
 
-from __future__ import annotations
-
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,14 +10,13 @@ from suites.cells import catalogue
 from suites.cells.catalogue import CatalogueError
 from suites.cells.selection import Selection
 from suites.sessions.commands.listing import listing
+from suites.unit.processes import output
+from suites.unit.suites.git_repositories import OPERATORS
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 
 
-@pytest.fixture(autouse=True)
-def _restored():
-    yield
-    catalogue.use([])
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_without_sources_they_are_the_built_in_ones():
@@ -32,18 +28,6 @@ def test_those_of_a_file_take_their_place():
     catalogue.use([str(OUTSIDE)])
     assert list(catalogue.operators()) == ["cube_wrong", "cube_worse"]
 
-
-SMALL = """
-import numba
-from suites import Operator
-
-@numba.njit
-def cube(x, out):
-    for i in range(x.size):
-        out[i] = x[i] ** 3
-
-OPERATOR = Operator(name="cube", reference=lambda x: x**3, kernels={"numba": cube})
-"""
 
 WRONG = {
     "absent": (None, r"my_ops\.py: there is no such file"),
@@ -65,8 +49,8 @@ WRONG = {
         r"my_ops\.py: cannot be imported, SyntaxError: '\(' was never closed \(my_ops.py, line 1\)$",
     ),
     "operator": (
-        SMALL.replace('"numba":', '"nunba":'),
-        r"my_ops\.py: cube: kernels: there is no backend 'nunba'. Did you mean 'numba'\? .* \(.*/my_ops\.py:10\)$",
+        OPERATORS.replace('"numba":', '"nunba":'),
+        r"my_ops\.py: twice: kernels: there is no backend 'nunba'. Did you mean 'numba'\? .* \(.*/my_ops\.py:9\)$",
     ),
     "twice": (
         "from dataclasses import replace\nfrom suites.ops.add import OPERATOR as A\nB = replace(A)",
@@ -87,10 +71,10 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path, text, message):
 
 def test_operators_of_one_name_in_two_files_are_told_with_both(tmp_path):
     for name in ("one.py", "two.py"):
-        (tmp_path / name).write_text(SMALL, encoding="utf-8")
+        (tmp_path / name).write_text(OPERATORS, encoding="utf-8")
     one, two = str(tmp_path / "one.py"), str(tmp_path / "two.py")
     with pytest.raises(
-        CatalogueError, match=rf"^{two}: a second operator is named 'cube', as one of {one}. Rename one"
+        CatalogueError, match=rf"^{two}: a second operator is named 'twice', as one of {one}. Rename one"
     ):
         catalogue.use([one, two])
 
@@ -100,8 +84,7 @@ def test_an_unknown_module_is_named_with_what_is_expected(tmp_path, monkeypatch)
         CatalogueError, match=r"no_such_ops: .* Give the path of a Python file, or the name of a module"
     ):
         catalogue.use(["no_such_ops"])
-    (tmp_path / "near_ops.py").write_text(SMALL, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "near_ops.py").write_text(OPERATORS, encoding="utf-8")
     monkeypatch.setattr("sys.path", [entry for entry in sys.path if entry])
     with pytest.raises(CatalogueError, match=r"near_ops: there is no such module. Did you mean near_ops\.py\?"):
         catalogue.use(["near_ops"])
@@ -110,7 +93,7 @@ def test_an_unknown_module_is_named_with_what_is_expected(tmp_path, monkeypatch)
 @pytest.mark.parametrize("name", ["random", "suites", "conftest"])
 def test_a_file_may_have_the_name_of_another_module(tmp_path, name):
     """In a process of its own, so that what comes later is imported beside the file."""
-    (tmp_path / f"{name}.py").write_text(f"from {name}_beside import NAME\n{SMALL}", encoding="utf-8")
+    (tmp_path / f"{name}.py").write_text(f"from {name}_beside import NAME\n{OPERATORS}", encoding="utf-8")
     (tmp_path / f"{name}_beside.py").write_text("NAME = 1", encoding="utf-8")
     code = (
         "from suites.cells import catalogue; "
@@ -119,24 +102,16 @@ def test_a_file_may_have_the_name_of_another_module(tmp_path, name):
         "random.random, numba.njit, operator.add; "
         "print(*catalogue.operators())"
     )
-    root = Path(catalogue.__file__).parents[2]
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=False)
-    assert process.stdout.split() == ["cube"], process.stderr
+    assert output("-c", code, cwd=OUTSIDE.parents[3]) == "twice"
 
 
-class TestCheck:
-    """What a catalogue can tell before any cell runs."""
-
-    def _use(self, tmp_path, text):
-        file = tmp_path / "my_ops.py"
-        file.write_text(text, encoding="utf-8")
-        catalogue.use([str(file)])
-
-    def test_what_a_function_returns_is_looked_at(self, tmp_path):
-        self._use(tmp_path, SMALL.replace('name="cube",', 'name="cube", sample=lambda *_: None,'))
-        with pytest.raises(CatalogueError, match=r"^cube: sample\('float32', 1, 0\): input 0 is None"):
-            catalogue.check("cpu")
-        catalogue.check("cpu", ["another"])  # the one at fault is not chosen
+def test_what_a_function_returns_is_looked_at_before_any_cell_runs(tmp_path):
+    file = tmp_path / "my_ops.py"
+    file.write_text(OPERATORS.replace('name="twice",', 'name="twice", sample=lambda *_: None,'), encoding="utf-8")
+    catalogue.use([str(file)])
+    with pytest.raises(CatalogueError, match=r"^twice: sample\('float32', 1, 0\): input 0 is None"):
+        catalogue.check("cpu")
+    catalogue.check("cpu", ["another"])  # the one at fault is not chosen
 
 
 def test_the_listing_says_which_kernels_there_are_and_why_not_others(tmp_path):

@@ -14,25 +14,16 @@ import bridge
 import suites
 from reports import load_run
 from reports.options import Exit
-from suites.cells import catalogue
 from suites.errors import SelectionError
 from suites.sessions.commands.command_line import main, parsed, parser, selection_of
 from suites.sessions.isolation import isolated
 from suites.sessions.resuming import RunLock
 from suites.sessions.session_end import SessionEnd
-from suites.unit.processes import environment, run
+from suites.unit.processes import environment, output, run
 from suites.unit.reports.builders import make_pair, whole
 from suites.unit.suites.git_repositories import OPERATORS
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """An empty folder to type commands in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
-    yield tmp_path
-    os.environ.pop("KERNEL_BRIDGE_RUNS", None)
-    catalogue.use([])
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def said(capsys, *arguments):
@@ -53,6 +44,7 @@ def said(capsys, *arguments):
         ("validate --operator softmx", "Did you mean 'softmax'? Known are add"),
         ("validate --backend cute", "Known are jnp, numba, numba_parallel"),
         ("validate --dtype float23", "Did you mean 'float32'?"),
+        ("validate --operator add --dtype c64", "Known are float32, float64, int32, int64, float16"),
         ("validate --operator \x1b]0;mine\x07", "\\x1b]0;mine\\x07"),
         ("validate .", ".: is a folder. Give the path of a Python file"),
         ("validate --operator add --backend cuda_raw", "no cell fits --operator add --backend cuda_raw --device cpu"),
@@ -226,10 +218,7 @@ def test_the_first_place_of_pythonpath_stays_first_in_its_own_folder(tmp_path):
     tree = Path(suites.__file__).parents[1]
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "__init__.py").write_text("raise RuntimeError('an older installation')\n")
-    variables = environment() | {"PYTHONPATH": os.pathsep.join([str(tree), str(tmp_path)])}
-    command = [sys.executable, "-P", "-m", "suites", "list", "--operator", "add"]
-    done = subprocess.run(command, cwd=tree, env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    output("-P", "-m", "suites", "list", "--operator", "add", cwd=tree, PYTHONPATH=f"{tree}{os.pathsep}{tmp_path}")
 
 
 def test_a_missing_extra_is_named():

@@ -14,9 +14,8 @@ import pytest
 
 from reports import Status, find_run, load_run
 from reports.options import Exit
-from suites.cells import catalogue
 from suites.sessions.commands.command_line import main
-from suites.unit.processes import environment
+from suites.unit.processes import environment, output
 from suites.unit.suites.git_repositories import OPERATORS
 
 ONE = ["--processes", "1"]
@@ -24,14 +23,9 @@ ONE = ["--processes", "1"]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """A folder with a file of operators, to type commands in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
+def operators(folder):
+    """The folder to type commands in has a file of operators."""
     Path("ops.py").write_text(OPERATORS)
-    yield tmp_path
-    os.environ.pop("KERNEL_BRIDGE_RUNS", None)
-    catalogue.use([])
 
 
 def started(*arguments, **variables):
@@ -123,19 +117,15 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
     program = "from suites.sessions.commands.command_line import main; raise SystemExit(main())"
     temporary, kept = tmp_path / "temporary", []
     temporary.mkdir()
+    variables = {
+        "PYTEST_ADDOPTS": "--nonsense", "PYTEST_PLUGINS": "nonsense", "TMPDIR": str(temporary),
+        "KERNEL_BRIDGE_CACHE_DIR": str(tmp_path / "cache"),
+    }  # fmt: skip
     for arguments in (
         ["bench", "ops.py", "--size", "64", *ONE],
         ["validate", "ops.py", "--profile", "quick", "--jobs", "1", "--", "-k", "compiled"],
     ):
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", program, *arguments],
-            env=environment(
-                PYTEST_ADDOPTS="--nonsense", PYTEST_PLUGINS="nonsense",
-                KERNEL_BRIDGE_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(temporary),
-            ),
-            capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+        output("-P", "-c", program, *arguments, **variables)
         kept.append([path.name for path in sorted((tmp_path / "cache").rglob("*"))])
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
     assert [path.name for path in temporary.iterdir() if path.name.startswith("kernel-bridge")] == []

@@ -10,33 +10,29 @@ import pytest
 from reports import ProcessTimes, Timing, load_run
 from reports.options import Exit
 from reports.pages.alike import INTERLEAVED
-from suites.cells import catalogue
 from suites.cells.selection import Selection
-from suites.errors import RevisionError
 from suites.sessions import compare_command
 from suites.sessions.alternation import Measured
 from suites.sessions.commands.command_line import main
 from suites.sessions.compared import TwoRevisions, TwoRuns, find_compared, split_names
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_record, make_run, whole
-from suites.unit.suites.git_repositories import OPERATORS, commit, git
+from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 
 MACHINE = msgspec.structs.replace(HOST, machine="ab12cd34ef56ab78")
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path, monkeypatch):
+def project(folder, monkeypatch):
     """A repository with three commits, which is the current folder; no runs."""
-    place = tmp_path / "project"
+    place = folder / "project"
     commit(place, {"my_ops.py": OPERATORS, ".gitignore": "runs/\n"})
     commit(place, {"my_ops.py": OPERATORS + "\n"})
     git(place, "tag", "middle")
     commit(place, {"my_ops.py": OPERATORS + "\n\n"})
     monkeypatch.chdir(place)
-    # The command line sets it for --runs; monkeypatch takes it away again.
     monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(place / "runs"))
     monkeypatch.setenv("COLUMNS", "200")
-    yield place
-    catalogue.use([])
+    return place
 
 
 def times(ns, spread=0.002):
@@ -84,11 +80,8 @@ def timed(monkeypatch, project):
     return found
 
 
-def refusal(*names, **options):
-    with pytest.raises(RevisionError) as caught:
-        find_compared(*names, Selection(), **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def refused(base, head):
+    return refusal(find_compared, base, head, Selection())
 
 
 def test_words_are_base_head_and_files():
@@ -114,15 +107,15 @@ def test_other_names_are_revisions(project):
 
 
 def test_a_name_of_nothing_says_what_was_tried(project):
-    assert refusal("nothing", None).startswith("'nothing' names no run and no revision: no folder ")
+    assert refused("nothing", None).startswith("'nothing' names no run and no revision: no folder ")
     write("20261120T000000-aaaa")
-    said = refusal("HEAD~1", "nothing")
+    said = refused("HEAD~1", "nothing")
     assert "no run 'nothing' in " in said
     assert f"; no revision 'nothing' in {project}" in said
 
 
 def test_a_file_with_operators_is_no_base(project):
-    assert "'my_ops.py' names no run and no revision: it is a file, and no recorded run; no" in refusal(
+    assert "'my_ops.py' names no run and no revision: it is a file, and no recorded run; no" in refused(
         "my_ops.py", None
     )
     (project / "middle").write_text("")
@@ -131,14 +124,14 @@ def test_a_file_with_operators_is_no_base(project):
 
 def test_outside_of_a_repository_only_runs_have_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "git finds no work tree there" in refusal("HEAD~1", None)
+    assert "git finds no work tree there" in refused("HEAD~1", None)
 
 
 def test_a_run_and_a_revision_are_no_pair(project):
     write("20261120T000000-aaaa")
-    assert "'latest' is a recorded run, and 'HEAD' a revision" in refusal("latest", "HEAD")
-    assert "'latest' is a recorded run, and 'HEAD' a revision" in refusal("HEAD", "latest")
-    assert "Name a second one to compare it with" in refusal("latest", None)
+    assert "'latest' is a recorded run, and 'HEAD' a revision" in refused("latest", "HEAD")
+    assert "'latest' is a recorded run, and 'HEAD' a revision" in refused("HEAD", "latest")
+    assert "Name a second one to compare it with" in refused("latest", None)
 
 
 def test_compare_still_compares_runs(capsys):

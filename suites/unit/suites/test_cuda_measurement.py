@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from reports import RecordError
-from suites.bench import cuda_measurement
 from suites.bench import cuda_measurement as module
 from suites.bench import device_clock as device_clock_module
 from suites.bench.cuda_measurement import CudaMeasurement, ThrottledError
@@ -54,7 +53,7 @@ class FakeManagement:
 def quick(monkeypatch):
     monkeypatch.setattr(module, "_COOLING_S", 0.0)
     monkeypatch.setattr(module, "_WAKING_S", 0.0)
-    monkeypatch.setattr(cuda_measurement, "l2_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(module, "l2_bytes", lambda: 1 << 20)
 
 
 def measurement(cache="hot", size=1 << 20, clock=None, management=None, dtype=np.float32, calls=10):

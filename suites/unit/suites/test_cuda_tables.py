@@ -1,7 +1,5 @@
 """Tables in shared memory: what the GPU is asked to do, where a table pays, and how large it is."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Building blocks of Numba-CUDA kernels: neighbouring elements move by one instruction, and scans have their words."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

@@ -12,11 +12,11 @@ from bridge import XLACustomKernel, numba_kernel
 from reports import Status
 from suites import Backend, CustomKernel, Gradient, Operator, OperatorError, operator_of
 from suites.cells import tables
-from suites.cells.case import Case
-from suites.checks.judging.evidence import CheckFailed, Evidence
+from suites.checks.judging.evidence import CheckFailed
 from suites.declare.contradictions import verify
 from suites.declare.differentiation import why_no_gradient
-from suites.unit.suites.named_checks import check_named
+from suites.unit.bridge import kernels
+from suites.unit.suites.named_checks import run_check
 
 
 def _same(x, **parameters):
@@ -71,14 +71,6 @@ def _right_batching(custom, extent, is_batched, x, outs, factor):
     return custom(x.reshape(-1), factor=factor, outs=flat).reshape(x.shape)
 
 
-def _run(check, operator, backend=Backend.NUMBA, size=33, variant=None, dtype="float32"):
-    evidence = Evidence()
-    test = check_named(check).test
-    test(Case(operator, backend, dtype, size, "cpu", variant), evidence)
-    assert evidence._count
-    return evidence
-
-
 class TestDeclaration:
     def test_each_backend_and_configuration_is_a_column(self):
         operator = _operator()
@@ -88,7 +80,7 @@ class TestDeclaration:
         verify(operator)
         for backend in operator.kernels:
             assert operator.unsupported(backend, "cpu", "float32") is None
-            _run("compiled", operator, backend)
+            run_check("compiled", operator, backend)
         assert operator.unsupported(Backend.NUMBA, "cuda", "float32") == "numba runs on cpu, not on cuda"
         blocked = next(backend for backend in operator.kernels if backend.id == "blocked")
         assert operator.unsupported(blocked, "cuda", "float32") == "my square has no kernel 'Blocked' for cuda"
@@ -105,7 +97,7 @@ class TestDeclaration:
         custom = _operator().kernels[Backend.NUMBA].operator
         kernels = {"numba": declare(custom)}
         operator = Operator(name="square", reference=lambda x: 3 * x * x, kernels=kernels, outputs=_same)
-        _run("compiled", operator)
+        run_check("compiled", operator)
         assert not operator.has_gradient(Backend.NUMBA, "float32")
 
     @pytest.mark.parametrize(
@@ -124,15 +116,9 @@ class TestDeclaration:
     )
     def test_a_mistake_is_explained(self, declare, message):
         custom = XLACustomKernel("double", outs=_same)
-        custom.def_numba_kernel(lambda outs: numba_kernel(_double, list(outs)))
+        custom.def_numba_kernel(lambda outs: numba_kernel(kernels.double, list(outs)))
         with pytest.raises(OperatorError, match=message):
             declare(custom)
-
-
-@numba.njit
-def _double(x, out):
-    for i in range(x.size):
-        out[i] = 2 * x[i]
 
 
 RULES = {
@@ -146,10 +132,10 @@ RULES = {
 def test_right_rules_pass(rules):
     operator = _operator(**rules)
     for check in ("grad", "grad grad", "vmap grad"):
-        _run(check, operator)
-    _run("vmap", operator, variant="first_axis")
+        run_check(check, operator)
+    run_check("vmap", operator, variant="first_axis")
     if "jvp" in rules:
-        _run("jvp", operator)
+        run_check("jvp", operator)
 
 
 WRONG = {
@@ -169,7 +155,7 @@ WRONG = {
 @pytest.mark.parametrize(("check", "rules"), WRONG.values(), ids=WRONG)
 def test_a_wrong_rule_is_caught(check, rules):
     with pytest.raises(CheckFailed, match="WRONG_VALUE") as caught:
-        _run(check, _operator(**rules))
+        run_check(check, _operator(**rules))
     assert "the derivative of the reference is required" in caught.value.verdict.reason
 
 
@@ -204,14 +190,14 @@ def test_a_surrogate_derivative_is_that_of_a_reference_with_the_same_rule():
     custom.def_numba_kernel(lambda outs: numba_kernel(step, outs[0]))
     custom.def_vjp(lambda x, outs: (custom(x), x), lambda x, cotangents, outs: (cotangents[0] / (1 + jnp.abs(x)) ** 2,))
     with pytest.raises(CheckFailed, match=r"jax.custom_vjp; if there is to be none, declare gradient=None"):
-        _run("grad", operator_of(custom))
+        run_check("grad", operator_of(custom))
 
     @jax.custom_vjp
     def surrogate(x):
         return (x > 0).astype(x.dtype)
 
     surrogate.defvjp(lambda x: (surrogate(x), x), lambda x, g: (g / (1 + jnp.abs(x)) ** 2,))
-    _run("grad", operator_of(custom, reference=surrogate))
+    run_check("grad", operator_of(custom, reference=surrogate))
 
 
 class TestDerivedGradients:
@@ -225,7 +211,7 @@ class TestDerivedGradients:
         assert "the reference of my_square has no derivative in reverse mode" in reason
 
     def test_where_the_derivative_is_undefined_anything_goes_and_nowhere_is_unchecked(self):
-        root = Operator(name="root", reference=jnp.sqrt, kernels={"numba": _double}, gradient=Gradient())
+        root = Operator(name="root", reference=jnp.sqrt, kernels={"numba": kernels.double}, gradient=Gradient())
         from suites.checks.judging.gradients import judge_derivative, true_cotangents
 
         x, g = np.array([-1, 4], np.float32), np.ones(2, np.float32)

@@ -2,20 +2,17 @@
 
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 
+from suites.unit.processes import output, run
 from suites.unit.structure.house import PACKAGES, PROJECT
 
 
 def ended(folder, *arguments):
     """The exit code of Python, which finds modules in ``folder`` first, and the lines that it printed as errors."""
-    path = os.pathsep.join([str(folder), *sys.path])
-    command = [sys.executable, "-P", *arguments]
-    variables = os.environ | {"PYTHONPATH": path}
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    done = run("-P", *arguments, cwd=folder, PYTHONPATH=os.pathsep.join([str(folder), *sys.path]))
     return done.returncode, done.stderr.splitlines()
 
 
@@ -33,21 +30,17 @@ def test_a_users_own_modules_beside_her_operators_do_no_harm(tmp_path):
     """The command does not import from the current folder first."""
     for name in PACKAGES:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
-    variables = os.environ | {"PYTHONPATH": str(PROJECT)}
-    command = [sys.executable, "-P", "-m", "suites", "list", "--operator", "add"]
-    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "add" in done.stdout
+    command = ("-P", "-m", "suites", "list", "--operator", "add")
+    assert "add" in output(*command, cwd=tmp_path, PYTHONPATH=str(PROJECT))
 
 
 def test_a_command_names_a_package_that_is_gone(tmp_path):
     for name in ("bridge", "suites"):
         (tmp_path / name).symlink_to(PROJECT / name)
     elsewhere = [entry for entry in sys.path if entry and not os.path.isdir(os.path.join(entry, "reports"))]
-    variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *elsewhere])}
     # -S: an editable installation would find the package elsewhere.
-    command = [sys.executable, "-S", "-P", "-m", "suites", "list"]
-    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    path = os.pathsep.join([str(tmp_path), *elsewhere])
+    done = run("-S", "-P", "-m", "suites", "list", cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 3
     assert done.stderr == f"kernel-bridge: its package 'reports' is missing from {tmp_path}. Install it again.\n"
 

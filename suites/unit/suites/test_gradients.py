@@ -1,7 +1,6 @@
 """The error bounds of gradients are neither too tight to hold nor too wide to mean anything."""
 
 import jax
-import numba
 import numpy as np
 import pytest
 
@@ -10,6 +9,7 @@ from suites.checks.judging.gradients import judge_derivative, pullback, random_c
 from suites.declare.operator import Operator
 from suites.numerics.verdict import judge
 from suites.ops import operators
+from suites.unit.suites.ops_small import cube
 
 DIFFERENTIABLE = {name: operator for name, operator in operators().items() if operator.gradient is not None}
 OPERATORS = pytest.mark.parametrize("operator", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
@@ -42,10 +42,6 @@ def test_gradient_that_is_off_by_a_factor_is_refused(operator, factor):
 
 
 def test_a_sample_may_be_made_by_jax():
-    @numba.njit
-    def cube(x, out):
-        out[:] = x * x * x
-
     def sample(dtype, size, seed):
         return jax.random.normal(jax.random.key(seed), (size,), dtype)
 

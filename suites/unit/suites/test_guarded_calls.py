@@ -1,8 +1,5 @@
 """Guard pages see every access that leaves an array, name its element, and let right kernels pass."""
 
-import subprocess
-import sys
-
 import jax
 import numba
 import numpy as np
@@ -11,7 +8,8 @@ import pytest
 import bridge
 from suites.guards import filled_heap, page_faults
 from suites.guards.guarded_calls import guarded_calls
-from suites.unit.bridge import toy_c
+from suites.unit import processes
+from suites.unit.bridge import kernels, toy_c
 
 pytestmark = pytest.mark.skipif(page_faults.MISSING is not None, reason=str(page_faults.MISSING))
 
@@ -22,11 +20,6 @@ READS, WRITES = ("reads", "writes") if ON_X86 else ("accesses", "accesses")
 def kernel(function, **options):
     compiled = numba.njit(**options)(function)
     return bridge.numba_kernel(compiled, lambda x, *_: jax.ShapeDtypeStruct(x.shape, x.dtype))
-
-
-def doubled(x, out):
-    for i in range(x.size):
-        out[i] = 2 * x[i]
 
 
 def read_past(x, out):
@@ -82,7 +75,7 @@ def test_every_item_size_is_guarded_exactly(dtype, size):
 
 
 ACCESSES = {
-    "right": (kernel(doubled), X, 0, []),
+    "right": (kernel(kernels.double.py_func), X, 0, []),
     "past the end": (kernel(read_past), X, 0, [(READS, "input 0", 257, 257)]),
     "past the end in parallel": (kernel(read_past_in_parallel, parallel=True), X, 0, [(READS, "input 0", 257, 257)]),
     "written past the end": (kernel(written_past), X, 0, [(WRITES, "output 0", 257, 257)]),
@@ -151,7 +144,7 @@ def test_an_exception_of_a_kernel_still_is_one():
     program = jax.jit(kernel(refuses)).lower(X).compile()
     with pytest.raises(jax.errors.JaxRuntimeError, match="too long"), guarded_calls(0):
         jax.block_until_ready(program(X))
-    assert findings(kernel(doubled), X)[0] == [[], []]
+    assert findings(kernel(kernels.double.py_func), X)[0] == [[], []]
 
 
 FOREIGN = """
@@ -164,6 +157,6 @@ with page_faults.noted():
 
 
 def test_a_fault_elsewhere_ends_the_process_as_before():
-    process = subprocess.run([sys.executable, "-c", FOREIGN], capture_output=True, text=True, check=False)
+    process = processes.run("-c", FOREIGN)
     assert process.returncode == -11
     assert "Fatal Python error: Segmentation fault" in process.stderr

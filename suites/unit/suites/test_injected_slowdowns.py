@@ -7,7 +7,6 @@ import pytest
 from reports import find_run
 from reports.options import Exit
 from reports.records.store import list_runs, run_id
-from suites.cells import catalogue
 from suites.sessions.commands.command_line import main
 from suites.unit.suites.git_repositories import commit
 
@@ -32,16 +31,13 @@ FEW = ["--size", "4096", "--profile", "quick", "--processes", "4"]
 
 
 @pytest.mark.timeout(900)
-def test_equal_code_is_never_slower_and_more_work_always_is(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
-    place = tmp_path / "project"
+def test_equal_code_is_never_slower_and_more_work_always_is(folder, monkeypatch, capsys):
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(folder / "runs"))
+    place = folder / "project"
     for steps in (STEPS, STEPS, 3 * STEPS // 2, 15 * STEPS):
         commit(place, {"my_ops.py": OPERATORS.format(steps=steps) + "\n" * (steps == STEPS and place.exists())})
     monkeypatch.chdir(place)
-    try:
-        codes = [main(["compare", f"HEAD~{back}", f"HEAD~{back - 1}", "my_ops.py", *FEW]) for back in (3, 2, 1)]
-    finally:
-        catalogue.use([])
+    codes = [main(["compare", f"HEAD~{back}", f"HEAD~{back - 1}", "my_ops.py", *FEW]) for back in (3, 2, 1)]
     assert codes[0] != Exit.WRONG, "equal code"
     assert codes[1:] == [Exit.WRONG, Exit.WRONG], "half as much again, and ten times as much"
     first, *_, last = [run_id(path) for path in list_runs()]

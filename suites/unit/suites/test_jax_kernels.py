@@ -5,10 +5,9 @@ import numba
 import pytest
 
 import bridge
-from suites import Backend, JaxKernel, Operator, OperatorError
-from suites.cells.case import Case
-from suites.checks.judging.evidence import CheckFailed, Evidence
-from suites.unit.suites.named_checks import check_named
+from suites import JaxKernel, Operator, OperatorError
+from suites.checks.judging.evidence import CheckFailed
+from suites.unit.suites.named_checks import run_check
 
 
 @numba.njit
@@ -42,30 +41,24 @@ def _operator(kernel):
     return Operator(name="square", reference=lambda x: x * x, kernels={"numba": kernel}, dtypes="float32")
 
 
-def _run(check, operator, variant=None):
-    evidence = Evidence()
-    test = check_named(check).test
-    test(Case(operator, Backend.NUMBA, "float32", 33, "cpu", variant), evidence)
-
-
 @pytest.mark.parametrize("make", [_with_vjp, _with_jvp, lambda factor: JaxKernel(_with_vjp(factor), calls=1)])
 def test_a_function_with_a_rule(make):
     operator = _operator(make(2))
     for check in ("compiled", "x64", "vmap0", "vmap grad"):
-        _run(check, operator)
-    _run("vmap", operator, "nested")
-    _run("grad grad", operator)
+        run_check(check, operator)
+    run_check("vmap", operator, variant="nested")
+    run_check("grad grad", operator)
 
 
 @pytest.mark.parametrize("make", [_with_vjp, _with_jvp])
 def test_a_wrong_rule_is_caught(make):
     with pytest.raises(CheckFailed, match="the derivative of the reference is required"):
-        _run("grad", _operator(make(3)))
+        run_check("grad", _operator(make(3)))
 
 
 def test_code_of_xla_is_no_kernel():
     with pytest.raises(CheckFailed, match="contains 0 calls of kernels, expected at least 1"):
-        _run("compiled", _operator(jax.jit(lambda x: x * x)))
+        run_check("compiled", _operator(jax.jit(lambda x: x * x)))
 
 
 def test_a_plain_function_is_refused_with_both_ways():

@@ -8,29 +8,15 @@ import pytest
 import warp as wp
 
 import bridge
-from suites import (
-    Backend,
-    Gradient,
-    NumbaKernel,
-    Operator,
-    WarpCallable,
-    WarpKernel,
-)
-from suites.cells.case import Case
-from suites.checks.judging.evidence import Evidence
-from suites.unit.suites.named_checks import check_named
+from suites import Backend, Gradient, NumbaKernel, Operator, WarpCallable, WarpKernel
+from suites.unit.bridge import kernels
+from suites.unit.suites.named_checks import run_check
 
 
 @numba.njit
 def accumulate(acc, x, out):
     for i in range(out.size):
         acc[i] += x[i]  # out has the memory of acc
-
-
-@numba.njit
-def double(x, out):
-    for i in range(x.size):
-        out[i] = 2 * x[i]
 
 
 @wp.kernel
@@ -45,14 +31,6 @@ def double_without_adjoint(x: wp.array(dtype=wp.float32), out: wp.array(dtype=wp
     out[i] = 2.0 * x[i]
 
 
-def _run(check, operator, backend, size=33, variant=None):
-    evidence = Evidence()
-    test = check_named(check).test
-    test(Case(operator, backend, "float32", size, "cpu", variant), evidence)
-    assert evidence._count
-    return evidence
-
-
 def _doubling(kernel, backend="numba", **more):
     return Operator(name="double", reference=lambda x: 2 * x, kernels={backend: kernel}, dtypes="float32", **more)
 
@@ -61,25 +39,24 @@ def _struct(*shape):
     return jax.ShapeDtypeStruct(shape, np.float32)
 
 
-class TestInPlace:
-    def test_a_numba_kernel_with_an_alias_is_a_function_of_values(self):
-        aliased = NumbaKernel(accumulate, input_output_aliases={0: 0})
-        operator = Operator(name="accumulate", reference=lambda acc, x: acc + x, kernels={"numba": aliased})
-        for check in ("compiled", "in place", "vmap0"):
-            _run(check, operator, Backend.NUMBA)
+def test_a_numba_kernel_with_an_alias_is_a_function_of_values():
+    aliased = NumbaKernel(accumulate, input_output_aliases={0: 0})
+    operator = Operator(name="accumulate", reference=lambda acc, x: acc + x, kernels={"numba": aliased})
+    for check in ("compiled", "in place", "vmap0"):
+        run_check(check, operator)
 
 
 class TestWrappers:
     @pytest.mark.parametrize("outs", [_struct(5), lambda x: [_struct(*x.shape)]])
     def test_a_wrapped_numba_kernel_serves_every_size(self, outs):
-        operator = _doubling(bridge.numba_kernel(double, outs))
+        operator = _doubling(bridge.numba_kernel(kernels.double, outs))
         for check in ("compiled", "vmap0"):
-            _run(check, operator, Backend.NUMBA)
+            run_check(check, operator)
 
     def test_a_wrapped_warp_kernel_serves_every_size(self):
         operator = _doubling(bridge.jax_kernel(double_warp), "warp", gradient=Gradient())
         for check in ("compiled", "vmap grad"):
-            _run(check, operator, Backend.WARP)
+            run_check(check, operator, Backend.WARP)
 
     @pytest.mark.parametrize(
         ("kernel", "has"),

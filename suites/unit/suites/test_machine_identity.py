@@ -6,7 +6,7 @@ from suites.bench import run_header
 from suites.bench.run_header import machine_id, memory_bytes
 
 GIB = 1 << 30
-ID, OTHER_ID, BOOT = "3f2a" * 8, "77b1" * 8, "9c8b-boot"
+ID, BOOT = "3f2a" * 8, "9c8b-boot"
 HOST = {"etc/machine-id": ID + "\n", run_header._BOOT_ID: BOOT}
 OVERLAY = HOST | {"proc/self/mounts": "overlay / overlay rw,lowerdir=a 0 0\nproc /proc proc rw 0 0\n"}
 

@@ -86,12 +86,10 @@ def try_odd_values(function, documented, examples):
 # NumPy and JAX warn about some dtypes.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_odd_values_are_refused(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
+def test_odd_values_are_refused(name, folder):
     try_odd_values(FUNCTIONS[name], DOCUMENTED[name.partition(".")[0]], 60)
-    assert not (tmp_path.parent / "x").exists()  # "../x" is one of the values
-    assert not (tmp_path.parent / "x.jsonl").exists()
+    assert not (folder.parent / "x").exists()  # "../x" is one of the values
+    assert not (folder.parent / "x.jsonl").exists()
 
 
 @pytest.mark.parametrize("name", ["bridge.numba_kernel", "bridge.jax_kernel", "reports.judge", "suites.Operator"])

@@ -7,16 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from suites import (
-    Backend,
-    ErrorCase,
-    Failure,
-    Gradient,
-    Operator,
-    OperatorError,
-    Sizes,
-    exact,
-)
+from suites import Backend, ErrorCase, Failure, Gradient, Operator, OperatorError, Sizes, exact
 from suites.declare.contradictions import verify
 
 
@@ -40,45 +31,41 @@ def _operator(**changes):
     return Operator(**{"name": "copy", "reference": lambda x: x + 0, "kernels": {"numba": kernel}, **changes})
 
 
-def _declared():
-    return {
-        "no_kernels": ({"kernels": {}}, "copy: kernels is empty, expected at least one, such as {'numba': kernel}."),
-        "unknown_backend": (
-            {"kernels": {"nubma": kernel}},
-            "copy: kernels: there is no backend 'nubma'. Did you mean 'numba'\\? Known are jnp, numba, numba_parallel,",
-        ),
-        "jnp_as_kernel": (
-            {"kernels": {"jnp": jnp.sin}},
-            "kernels has 'jnp', which is the reference. Pass it as reference=",
-        ),
-        "plain_function": (
-            {"kernels": {"numba": plain}},
-            r"copy: kernels\['numba'\] is the plain Python function plain, expected a function decorated with "
-            r"numba.njit, or a suites.NumbaKernel of one\. Decorate it with numba.njit.",
-        ),
-        "warp_under_numba": (
-            {"kernels": {"numba": warp_kernel}},
-            r"kernels\['numba'\] is warp_kernel \(warp's Kernel\), expected .* Declare it as 'warp'.",
-        ),
-        "unknown_dtype": (
-            {"dtypes": ("flaot32",)},
-            "copy: dtypes: there is no dtype 'flaot32' here. Did you mean 'float32'?",
-        ),
-        "no_reference": ({"reference": None}, "copy: reference is None, expected a function of JAX's arrays."),
-        "any_number_of_inputs": (
-            {"reference": lambda *arrays: arrays[0]},
-            r"copy: sample is not given, and the reference takes any number of arrays \(\*arrays\). Pass sample=",
-        ),
-        "tolerance_and_truth": (
-            {"tolerance": 1e-5, "truth": exact},
-            "copy: tolerance is for a derived truth. Leave one of",
-        ),
-        "gradient": ({"gradient": {0: 1}}, r"copy: gradient is \{0: 1\}, expected suites.Gradient\(...\)."),
-        "tested_without_kernel": ({"tested": ("warp",)}, "copy: tested has 'warp', which has no kernel. Declare one."),
-    }
-
-
-DECLARED = _declared()
+DECLARED = {
+    "no_kernels": ({"kernels": {}}, "copy: kernels is empty, expected at least one, such as {'numba': kernel}."),
+    "unknown_backend": (
+        {"kernels": {"nubma": kernel}},
+        "copy: kernels: there is no backend 'nubma'. Did you mean 'numba'\\? Known are jnp, numba, numba_parallel,",
+    ),
+    "jnp_as_kernel": (
+        {"kernels": {"jnp": jnp.sin}},
+        "kernels has 'jnp', which is the reference. Pass it as reference=",
+    ),
+    "plain_function": (
+        {"kernels": {"numba": plain}},
+        r"copy: kernels\['numba'\] is the plain Python function plain, expected a function decorated with "
+        r"numba.njit, or a suites.NumbaKernel of one\. Decorate it with numba.njit.",
+    ),
+    "warp_under_numba": (
+        {"kernels": {"numba": warp_kernel}},
+        r"kernels\['numba'\] is warp_kernel \(warp's Kernel\), expected .* Declare it as 'warp'.",
+    ),
+    "unknown_dtype": (
+        {"dtypes": ("flaot32",)},
+        "copy: dtypes: there is no dtype 'flaot32' here. Did you mean 'float32'?",
+    ),
+    "no_reference": ({"reference": None}, "copy: reference is None, expected a function of JAX's arrays."),
+    "any_number_of_inputs": (
+        {"reference": lambda *arrays: arrays[0]},
+        r"copy: sample is not given, and the reference takes any number of arrays \(\*arrays\). Pass sample=",
+    ),
+    "tolerance_and_truth": (
+        {"tolerance": 1e-5, "truth": exact},
+        "copy: tolerance is for a derived truth. Leave one of",
+    ),
+    "gradient": ({"gradient": {0: 1}}, r"copy: gradient is \{0: 1\}, expected suites.Gradient\(...\)."),
+    "tested_without_kernel": ({"tested": ("warp",)}, "copy: tested has 'warp', which has no kernel. Declare one."),
+}
 
 
 @pytest.mark.parametrize(("changes", "message"), DECLARED.values(), ids=DECLARED)
@@ -87,21 +74,14 @@ def test_declaration_that_makes_no_sense_is_refused_when_it_is_made(changes, mes
         _operator(**changes)
 
 
-_FAILURE = Failure(ValueError, "no")
-
-
-def _parts():
-    return {
-        "negative_size": (
-            lambda: Sizes(check=(1, -3)),
-            "Sizes: check: got -3, expected an integer from 1 on. Declare empty",
-        ),
-        "error_name": (lambda: ErrorCase("a b", tuple, {}), "ErrorCase: name is 'a b', .* Call it 'a_b'."),
-        "no_inputs": (lambda: Gradient(inputs=()), r"Gradient: inputs is \(\), expected indices of inputs"),
-    }
-
-
-PARTS = _parts()
+PARTS = {
+    "negative_size": (
+        lambda: Sizes(check=(1, -3)),
+        "Sizes: check: got -3, expected an integer from 1 on. Declare empty",
+    ),
+    "error_name": (lambda: ErrorCase("a b", tuple, {}), "ErrorCase: name is 'a b', .* Call it 'a_b'."),
+    "no_inputs": (lambda: Gradient(inputs=()), r"Gradient: inputs is \(\), expected indices of inputs"),
+}
 
 
 @pytest.mark.parametrize(("make", "message"), PARTS.values(), ids=PARTS)
@@ -111,29 +91,24 @@ def test_part_that_makes_no_sense_is_refused_when_it_is_made(make, message):
 
 
 def test_two_error_cases_of_one_name_are_refused():
-    case = ErrorCase("same", lambda: np.zeros(2), {"numba": _FAILURE})
+    case = ErrorCase("same", lambda: np.zeros(2), {"numba": Failure(ValueError, "no")})
     assert [array.shape for array in case.arrays()] == [(2,)]
     assert list(case.failures) == [Backend.NUMBA]
     with pytest.raises(OperatorError, match=r"copy: errors has two cases of one name: same, same. Rename one"):
         _operator(errors=[case, case])
 
 
-def _sampled(found):
-    return {"sample": lambda dtype, size, seed: found(dtype, size, seed)}
-
-
-X = np.ones(3, np.float32)
 RETURNED = {
     "sample_of_none": (
-        _sampled(lambda *_: None),
+        {"sample": lambda *_: None},
         r"copy: sample\('float32', 1, 0\): input 0 is None, expected an",
     ),
     "sample_of_another_dtype": (
-        {"dtypes": ("float16",), **_sampled(lambda d, n, s: np.ones(n))},
+        {"dtypes": ("float16",), "sample": lambda d, n, s: np.ones(n)},
         r"sample\('float16', 1, 0\): the inputs are float32, expected the tested dtype float16 .*dtypes=\('float32',\)",
     ),
-    "sample_too_large": (_sampled(lambda d, n, s: (np.ones(n, d), np.full(n, 2**40))), "has values beyond int32"),
-    "sample_of_varying_shape": (_sampled(lambda d, n, s: np.ones(n + s, d)), "has other shapes for another seed"),
+    "sample_too_large": ({"sample": lambda d, n, s: (np.ones(n, d), np.full(n, 2**40))}, "has values beyond int32"),
+    "sample_of_varying_shape": ({"sample": lambda d, n, s: np.ones(n + s, d)}, "has other shapes for another seed"),
     "reference_of_none": (
         {"reference": lambda x: None},
         "copy: reference returned no array, expected one for each output",

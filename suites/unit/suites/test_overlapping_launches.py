@@ -1,7 +1,5 @@
 """Kernels that begin before the launch before them has ended wait before they touch memory, on GPUs that can do so."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

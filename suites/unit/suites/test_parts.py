@@ -7,36 +7,12 @@ import pytest
 from reports import load_run
 from reports.judgement import judge
 from reports.options import Exit
-from suites.cells import catalogue
 from suites.cells.parts import share
 from suites.sessions.commands.command_line import main
+from suites.unit.suites.git_repositories import OPERATORS
 
-OPERATORS = """\
-import numba
-from suites import Operator
-
-@numba.njit
-def twice(x, out):
-    for i in range(x.size):
-        out[i] = 2 * x[i]
-
-@numba.njit
-def thrice(x, out):
-    for i in range(x.size):
-        out[i] = 3 * x[i]
-
-A = Operator(name="a", reference=lambda x: 2 * x, kernels={"numba": twice}, dtypes=("float32",))
-B = Operator(name="b", reference=lambda x: 3 * x, kernels={"numba": thrice}, dtypes=("float32",))
-"""
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path / "runs"))
-    Path("my_ops.py").write_text(OPERATORS)
-    yield tmp_path
-    catalogue.use([])
+TWO = OPERATORS + OPERATORS.replace("twice", "thrice").replace("OPERATOR", "OTHER").replace("2 *", "3 *")
+"""A file with two operators."""
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
@@ -56,6 +32,7 @@ def recorded(folder, number, *arguments):
 
 
 def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, capsys):
+    Path("my_ops.py").write_text(TWO)
     arguments = ["bench", "my_ops.py", "--size", "64", "--profile", "quick", "--processes", "1"]
     parts = [str(recorded(folder, number, *arguments)) for number in (1, 2)]
     capsys.readouterr()
@@ -64,7 +41,7 @@ def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, caps
     merged = load_run(path)
     assert (merged.is_complete, merged.problems, judge(merged).exit) == (True, [], Exit.FINE)
     cells = {(record.cell.operator, record.cell.backend) for record in merged.records}
-    assert cells == {(name, backend) for name in "ab" for backend in ("jnp", "numba")}
+    assert cells == {(name, backend) for name in ("twice", "thrice") for backend in ("jnp", "numba")}
     assert main(["merge", parts[0], "--runs", str(folder / "half")]) == Exit.COULD_NOT_RUN
     assert "part 2/2 is missing" in capsys.readouterr().err
     assert main(["merge", parts[0], parts[0]]) == Exit.COULD_NOT_RUN

@@ -13,6 +13,7 @@ from suites.bench.timed_selection import timed_cells
 from suites.cells.case import Case
 from suites.cells.selection import Selection
 from suites.unit import processes
+from suites.unit.suites.git_repositories import OPERATORS
 
 PEERS = [
     Case(operator, backend, operator.dtypes[0], 4096, "cpu")
@@ -88,26 +89,11 @@ def test_a_kernel_is_no_peer_and_a_library_no_kernel():
         Operator(**fields, kernels={"pallas": twice}, peers={"numpy": 3})
 
 
-OPERATORS = """
-import numba
-from suites import Operator
-
-@numba.njit
-def cube(x, out):
-    for i in range(x.size):
-        out[i] = x[i] * x[i] * x[i]
-
-OPERATOR = Operator(
-    name="cube", reference=lambda x: x**3, kernels={"numba": cube}, dtypes="float32",
-    peers={"numpy": lambda x: lambda: x * x * x, "scipy": lambda x: lambda: x * x},
-)
-"""
+PEERS_OF_TWICE = 'peers={"numpy": lambda x: lambda: 2 * x, "scipy": lambda x: lambda: x * x}'
 
 
-def test_bench_times_a_right_peer_and_fails_for_a_wrong_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
-    (tmp_path / "my_ops.py").write_text(OPERATORS, encoding="utf-8")
+def test_bench_times_a_right_peer_and_fails_for_a_wrong_one(folder):
+    (folder / "my_ops.py").write_text(OPERATORS.replace("dtypes=", f"{PEERS_OF_TWICE}, dtypes="))
     done = processes.run("-m", "suites", "bench", "my_ops.py", "--peers", "--size", "256", "--processes", "1")
     assert done.returncode == Exit.WRONG, done.stderr
     records = {record.cell.backend: record for record in load_run(find_run()).records}

@@ -12,6 +12,7 @@ from suites.bench.measurement import TwoPoints
 from suites.bench.timed_process import TimedProcess
 from suites.cells.case import Case
 from suites.mutants.memory import address_of_zeros, array_at
+from suites.unit.bridge import kernels
 
 LIMIT = Roof(1e11, "copy, L2 cache")
 CALLS = address_of_zeros(1, np.int64)
@@ -44,38 +45,31 @@ def tires(x, out):
             out[i] = 2 * x[i]
 
 
-@numba.njit
-def double(x, out):
-    for i in range(x.size):
-        out[i] = 2 * x[i]
-
-
-@pytest.mark.parametrize(
-    ("kernel", "statuses"), [(double, [Status.PASSED]), (tires, [Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT])]
-)
-@pytest.mark.parametrize("size", [64, 200_000])
-def test_a_timed_program_must_still_be_right(kernel, statuses, size):
+def timed(kernel, size, seconds):
+    """The result of a kernel that is right before it is timed."""
     operator = Operator(name="double", reference=lambda x: 2 * x, kernels={"numba": kernel})
     case = Case(operator, Backend.NUMBA, "float32", size, "cpu")
     array_at(CALLS, 1, np.int64)[0] = 0
     process = TimedProcess({case.cell.key: case}, lambda cell: None)
     assert process.prepare(case.cell.key, judged=True).status is Status.PASSED
-    seconds = 0.05 if kernel is double else 1.0  # until its thousandth call
     (result,) = process.turn([case.cell.key], seconds, last=True, measures=False)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("kernel", "statuses"), [(kernels.double, [Status.PASSED]), (tires, [Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT])]
+)
+@pytest.mark.parametrize("size", [64, 200_000])
+def test_a_timed_program_must_still_be_right(kernel, statuses, size):
+    seconds = 0.05 if kernel is kernels.double else 1.0  # until its thousandth call
+    result = timed(kernel, size, seconds)
     assert result.status in statuses, result.reason
     assert (result.timing is None) == (kernel is tires)
 
 
 def test_a_kernel_whose_time_noise_hides_must_still_be_right(monkeypatch):
-    operator = Operator(name="double", reference=lambda x: 2 * x, kernels={"numba": tires})
-    case = Case(operator, Backend.NUMBA, "float32", 64, "cpu")
-    array_at(CALLS, 1, np.int64)[0] = 0
-
     def hidden(self):
         raise RecordError("timing: the noise is larger than the time of the calls")
 
     monkeypatch.setattr(TwoPoints, "times", hidden)
-    process = TimedProcess({case.cell.key: case}, lambda cell: None)
-    process.prepare(case.cell.key, judged=True)
-    (result,) = process.turn([case.cell.key], 0.05, last=True, measures=False)
-    assert result.status in (Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT)
+    assert timed(tires, 64, 0.05).status in (Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT)

@@ -1,15 +1,11 @@
 """The plugin changes no session that does not ask for it, and in one that does, only the tests of this package."""
 
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
-from suites.unit.processes import environment, output
-
-PROJECT = Path(__file__).parents[3]
+from suites.unit.processes import output, run
+from suites.unit.structure.house import PROJECT
 
 CONFTEST = """\
 def pytest_addoption(parser):
@@ -45,11 +41,8 @@ def hers(tmp_path):
     return tmp_path
 
 
-def session(folder, *arguments, **variables):
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=environment(**variables), capture_output=True, text=True, timeout=300
-    )
+def session(folder, *arguments):
+    return run("-m", "pytest", "-p", "no:cacheprovider", *arguments, cwd=folder)
 
 
 def test_no_plugin_is_loaded_by_being_installed():
@@ -79,13 +72,6 @@ def test_the_options_begin_with_the_prefix():
     options = [line.split()[0] for line in group.splitlines() if line.startswith("  -")]
     assert len(options) > 10
     assert all(option.startswith("--kb-") for option in options)
-
-
-def test_importing_the_plugin_imports_nothing_heavy():
-    program = (
-        "import suites.plugin, sys; print(*{'jax', 'numba', 'numpy', 'pandas', 'warp', 'hypothesis'} & {*sys.modules})"
-    )
-    assert output("-c", program) == ""
 
 
 def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):

@@ -1,7 +1,5 @@
 """Every CUDA kernel of the built-in operators compiles for three generations of GPUs, with no GPU present."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Any

@@ -1,35 +1,16 @@
 """The line of pytest in the documentation and ``validate`` make the same checks, and come to the same verdict."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from reports import find_run, load_run
 from reports.options import Exit
-from suites.unit.processes import environment
+from suites.unit.processes import run
+from suites.unit.structure.house import PROJECT
+from suites.unit.suites.git_repositories import OPERATORS
 
-PROJECT = Path(__file__).parents[3]
-
-OPERATORS = """\
-import numba
-from suites import Operator
-
-@numba.njit
-def twice(x, out):
-    for i in range(x.size):
-        out[i] = 2 * x[i]
-
-@numba.njit
-def thrice(x, out):
-    for i in range(x.size):
-        out[i] = 3 * x[i]
-
-RIGHT = Operator(name="right", reference=lambda x: 2 * x, kernels={"numba": twice}, dtypes=("float32",))
-WRONG = Operator(name="wrong", reference=lambda x: 2 * x, kernels={"numba": thrice}, dtypes=("float32",))
-"""
+WRONG = OPERATORS.replace("twice", "wrong").replace("OPERATOR", "WRONG").replace("2 * x[i]", "3 * x[i]")
 
 CONFTEST = """\
 def pytest_addoption(parser):
@@ -41,7 +22,7 @@ addopts = --strict-markers --strict-config
 markers = speed: hers
 """
 
-CHOSEN = "(wrong and compiled) or (right and shard)"
+CHOSEN = "(wrong and compiled) or (twice and shard)"
 """Some checks: sharding needs several devices, the other needs all inputs."""
 
 
@@ -49,17 +30,14 @@ CHOSEN = "(wrong and compiled) or (right and shard)"
 def hers(tmp_path_factory):
     """A folder of somebody's own tests, with settings that would change the checks."""
     folder = tmp_path_factory.mktemp("hers")
-    (folder / "my_ops.py").write_text(OPERATORS)
+    (folder / "my_ops.py").write_text(OPERATORS + WRONG)
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "pytest.ini").write_text(SETTINGS)
     return folder
 
 
 def ended(folder, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=folder, env=environment(KERNEL_BRIDGE_RUNS=str(folder / "runs")),
-        capture_output=True, text=True, timeout=500,
-    )  # fmt: skip
+    done = run("-m", *arguments, cwd=folder, KERNEL_BRIDGE_RUNS=str(folder / "runs"))
     return done.returncode, done.stdout + done.stderr
 
 

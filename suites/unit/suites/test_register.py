@@ -1,7 +1,5 @@
 """Checks register themselves, each under a name and a function of its own."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -2,9 +2,8 @@
 
 import pytest
 
-from suites.errors import RevisionError
 from suites.revisions.repository import Repository
-from suites.unit.suites.git_repositories import commit, git
+from suites.unit.suites.git_repositories import commit, git, refusal
 
 
 @pytest.fixture
@@ -15,13 +14,6 @@ def folder(tmp_path):
     git(place, "tag", "--annotate", "first", "--message", "a tag")
     commit(place, {"a.py": "2\n"})
     return place
-
-
-def refusal(function, *arguments):
-    with pytest.raises(RevisionError) as caught:
-        function(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_names_of_a_revision_lead_to_its_commit(folder):

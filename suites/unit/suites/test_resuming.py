@@ -6,7 +6,7 @@ import pytest
 from reports import Source
 from suites.cells.selection import SelectionError
 from suites.sessions.resuming import continued_header, opened
-from suites.unit.reports.builders import CPU, FLAGS, HOST, make_cell, make_pair, make_record, make_run, whole
+from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_pair, make_record, make_run, whole
 
 CHANGES = {
     "commit": {"source": Source(commit="fedcba", dirty=False)},
@@ -14,13 +14,9 @@ CHANGES = {
     "content of the source files": {"source": Source(commit="0123456789abcdef", dirty=False, digest="ab")},
     "versions.jax": {"versions": {"jax": "0.11"}},
     "versions.numba": {"versions": {"jax": "0.10.2", "numba": "0.68"}},
-    "device.kind": {"device": msgspec.structs.replace(CPU, kind="other")},
-    "device.driver": {"device": msgspec.structs.replace(CPU, driver="1")},
     "host.affinity": {"host": msgspec.structs.replace(HOST, affinity=[0])},
     "host.threads.numba": {"host": msgspec.structs.replace(HOST, threads={"numba": 1})},
-    "flags.x64": {"flags": {**FLAGS, "x64": True}},
     "flags.XLA_FLAGS": {"flags": {**FLAGS, "XLA_FLAGS": "--x"}},
-    "flags.session_seed": {"flags": {**FLAGS, "session_seed": 7}},
     "profile": {"profile": "full"},
     "selection.operator": {"selection": {"operator": ["add"]}},
 }

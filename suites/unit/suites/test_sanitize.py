@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from reports.options import Exit
-from suites.cells import catalogue
 from suites.cells.selection import Selection
 from suites.sanitize import sanitized_cells
 from suites.sanitize.sanitize_command import sanitize
@@ -114,12 +113,10 @@ def test_the_exit_code_follows_the_findings_and_the_gaps(stand_in):
     assert (tool, msgspec.convert(selection, Selection)) == ("memcheck", SELECTION)
 
 
+@pytest.mark.usefixtures("folder")
 def test_a_machine_without_a_gpu_is_refused(capsys, monkeypatch):
     monkeypatch.setattr("suites.cells.runnable.missing_device", lambda platform: f"no {platform} device: none here")
-    try:
-        assert main(["validate", "--sanitize"]) == Exit.COULD_NOT_RUN
-    finally:
-        catalogue.use([])
+    assert main(["validate", "--sanitize"]) == Exit.COULD_NOT_RUN
     assert "no cuda device" in capsys.readouterr().err
 
 

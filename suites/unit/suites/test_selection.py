@@ -7,31 +7,11 @@ import pytest
 from suites.backends.backend import Backend
 from suites.bench.timed_selection import timed_cells
 from suites.cells.case import Case
-from suites.cells.runnable import require_known_names, require_runnable
+from suites.cells.runnable import require_runnable
 from suites.cells.selection import Selection
 from suites.cells.tables import SAMPLES
 from suites.errors import SelectionError
 from suites.ops import operators
-
-
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        (
-            {"operators": ("softmx",)},
-            r"--operator softmx: there is none of this name. Did you mean 'softmax'\? Known are ",
-        ),
-        ({"backends": ("cute",)}, r"--backend cute: there is none of this name.* Known are jnp, numba"),
-        ({"dtypes": ("float23",)}, r"--dtype float23: there is none of this name. Did you mean 'float32'\?"),
-        (
-            {"operators": ("add",), "dtypes": ("c64",)},
-            r"--dtype c64: .* Known are float32, float64, int32, int64, float16",
-        ),
-    ],
-)
-def test_unknown_names_are_refused_with_the_known_ones(names, words):
-    with pytest.raises(SelectionError, match=words):
-        require_known_names(Selection(**names))
 
 
 def test_a_selection_comes_from_options_and_goes_to_options():
@@ -48,11 +28,6 @@ def test_a_selection_comes_from_options_and_goes_to_options():
 
 def case(backend, platform="cpu", dtype="float32"):
     return Case(operators()["add"], backend, dtype, 33, platform)
-
-
-def test_nothing_to_check_is_refused():
-    with pytest.raises(SelectionError, match="no cell fits --operator add --device cpu"):
-        require_runnable(Selection(operators=("add",)), [])
 
 
 @pytest.fixture

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from suites.cells.selection import Selection
-from suites.errors import RevisionError
 from suites.revisions import inspection, sides
 from suites.revisions.inspection import Inspected, Start, inspect_side
 from suites.revisions.sides import make_sides, repository_of
 from suites.sessions.messages import PROTOCOL
-from suites.unit.suites.git_repositories import OPERATORS, commit, git
+from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 
 SLOWER = OPERATORS.replace("2 * x[i]", "x[i] + x[i]")
 
@@ -43,13 +42,6 @@ def looked_at(monkeypatch):
 def made(selection, scratch, base="HEAD~1", head="HEAD", **options):
     repository = repository_of(selection)
     return make_sides(repository, repository.commit(base), repository.commit(head), selection, scratch, **options)
-
-
-def refusal(function, *arguments, **options):
-    with pytest.raises(RevisionError) as caught:
-        function(*arguments, **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_each_side_has_the_operators_of_its_commit(project, looked_at, tmp_path):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from suites.backends.backend import Backend
-from suites.bench.loops import UNCHANGED, can_chain, chain, written_input
+from suites.bench.loops import Programs, can_chain, chain, written_input
 from suites.bench.timed_cell import stages
-from suites.checks.judging.cell_verdict import missing_custom_call
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.ops import operators
 
@@ -39,9 +38,9 @@ def test_chained_calls_all_happen_on_unchanged_integers():
     indices, x = np.array([FIRST, 0, 7, *range(8)], np.int32), 1000 * np.arange(8, dtype=np.int32)
     outs = [_struct(indices.shape, np.float32)]
     call = Backend.NUMBA.build(counted_gather, outs)
-    program = chain(call, outs, (indices, x))
+    programs = Programs.of(call, outs, (indices, x))
     calls, unequal = _count(CALLS), _count(UNEQUAL)
-    (result,) = program(17, UNCHANGED, [indices, x])
+    (result,) = programs.chained(17, [indices, x])
     assert np.array_equal(result, x[indices])
     assert (_count(CALLS) - calls, _count(UNEQUAL) - unequal) == (17, 0)
 
@@ -71,29 +70,6 @@ def test_element_would_be_written_where_it_fits_best(inputs, out, index):
     outs = [_struct(out[0], np.dtype(out[1]))]
     assert written_input(outs, arrays) == index
     assert can_chain(outs, arrays) == (index is not None)
-
-
-@pytest.mark.parametrize("name", ["csr_matvec", "scatter_add", "top_k"])
-def test_the_loop_of_an_operator_contains_its_call(name):
-    operator = operators()[name]
-    inputs = operator.sample("float32", 4096, 0)
-    call = operator.build(Backend.NUMBA, inputs)
-    program = chain(call, operator.outputs(*inputs), inputs)
-    text = program.lower(10, UNCHANGED, list(map(jnp.asarray, inputs))).compile().as_text()
-    assert missing_custom_call(text, Backend.NUMBA, "cpu") is None
-    body = text[: text.index("ENTRY")]
-    assert "custom-call" in body  # inside the loop, not before it
-
-
-@pytest.mark.parametrize("name", ["add", "csr_matvec", "sum"])
-def test_reference_in_a_loop_is_computed_in_full_from_unchanged_inputs(name):
-    operator = operators()[name]
-    inputs = operator.sample("float32", 4096, 0)
-    call = operator.build(Backend.JNP, inputs)
-    program = chain(call, operator.outputs(*inputs), inputs)
-    results = program(5, UNCHANGED, list(map(jnp.asarray, inputs)))
-    for result, expected in zip(results, jax.jit(call)(*inputs), strict=True):
-        assert np.array_equal(result, expected)
 
 
 def test_stages_are_told_apart():

@@ -9,7 +9,7 @@ import pytest
 
 from reports import Status, find_run, load_run
 from reports.options import Exit
-from suites import Backend, Kernel, OperatorError, register_backend
+from suites import Backend, OperatorError, register_backend
 from suites.unit import processes
 
 LANGUAGE = '''
@@ -58,34 +58,20 @@ RIGHT = Operator(
     kernels={"formula": "x * x + y"},
     dtypes=("float32", "float16"),
 )
-"""
-WRONG = (
-    OPERATORS
-    + """
 WRONG = Operator(name="difference", reference=lambda x, y: x - y, kernels={"formula": "y - x"}, dtypes="float32")
 """
-)
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """A folder that holds the language and the operators."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("KERNEL_BRIDGE_RUNS", raising=False)
-    (tmp_path / "formula_language.py").write_text(LANGUAGE, encoding="utf-8")
-    (tmp_path / "my_ops.py").write_text(OPERATORS, encoding="utf-8")
-    return tmp_path
-
-
-def command(*arguments):
-    """Runs a command in a process of its own: the backends of this one stay as they are."""
-    return processes.run("-m", "suites", *arguments)
+def command(folder, operators, command, *arguments):
+    """Runs a command on operators in a process of its own: the backends of this one stay as they are."""
+    (folder / "formula_language.py").write_text(LANGUAGE, encoding="utf-8")
+    (folder / "my_ops.py").write_text(operators, encoding="utf-8")
+    return processes.run("-m", "suites", command, "my_ops.py", *arguments)
 
 
 def test_validate_checks_its_kernels_and_catches_a_wrong_one(folder):
-    (folder / "my_ops.py").write_text(WRONG, encoding="utf-8")
     few = ("--dtype", "float32", "--profile", "quick", "--jobs", "1", "--", "-k", "compiled")
-    done = command("validate", "my_ops.py", *few)
+    done = command(folder, OPERATORS, "validate", *few)
     assert done.returncode == Exit.WRONG, done.stderr
     found = {(one.cell.operator, one.status) for one in load_run(find_run()).records if one.cell.backend == "formula"}
     assert {("polynomial", Status.PASSED), ("difference", Status.WRONG_VALUE)} <= found
@@ -93,15 +79,9 @@ def test_validate_checks_its_kernels_and_catches_a_wrong_one(folder):
 
 
 def test_an_error_about_its_kernel_names_the_language(folder):
-    (folder / "my_ops.py").write_text(OPERATORS.replace('"x * x + y"}', "3}"), encoding="utf-8")
-    done = command("list", "my_ops.py")
+    done = command(folder, OPERATORS.replace('"x * x + y"}', "3}"), "list")
     assert done.returncode == Exit.COULD_NOT_RUN
     assert "kernels['formula'] is a int (3), expected arithmetic of x, y and z as text. Write it with x." in done.stderr
-
-
-class _Nothing(Kernel):
-    def build(self, inputs, outs):
-        return lambda *arrays: []
 
 
 def _backend(**changes):

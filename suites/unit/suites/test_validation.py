@@ -1,7 +1,5 @@
 """A validation session records every way in which a cell can end, and goes on after those that end the process."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -157,6 +155,8 @@ def test_evidence_of_elements_without_a_bound_is_no_evidence():
         return Verdict(status, None if status is Status.PASSED else "no error bound is known", None, judged)
 
     evidence = Evidence()
+    with pytest.raises(CheckFailed, match="UNCHECKED: the check ended without judging a result"):
+        evidence.finish()
     evidence.require(verdict(Status.UNCHECKED, 0))
     with pytest.raises(CheckFailed, match="UNCHECKED: no error bound is known") as caught:
         evidence.finish()

@@ -1,7 +1,5 @@
 """Element-wise Warp kernels have code of their own, and a block for each tile."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 
