@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import jax.numpy as jnp
 import msgspec
 import numpy as np
 
@@ -118,7 +119,9 @@ def check_values(name: str, parameters: Sequence[str], needed: Sequence[str], gi
         )
 
 
-def number(name: str, parameter: str, value: Any, dtypes: Sequence[str], constant: str) -> Number:
+def number(
+    name: str, parameter: str, value: Any, dtypes: Sequence[str], constant: str, asked: str | None = None
+) -> Number:
     """The number that a kernel takes for a value: an int of 32 or 64 bits, a float32, or a NumPy scalar as it is.
 
     Args:
@@ -127,20 +130,25 @@ def number(name: str, parameter: str, value: Any, dtypes: Sequence[str], constan
         value: What the user passes.
         dtypes: Names of the dtypes that the compiler has.
         constant: The annotation of a parameter that takes any value, for errors.
+        asked: The dtype that the parameter is annotated with, if it is.
 
     Raises:
-        SignatureError: It is no number, or one that the compiler does not have.
+        SignatureError: It is no number, or one that the compiler or this dtype does not have.
     """
     typed: Any = value
-    if isinstance(value, bool):
-        typed = np.bool_(value)
-    elif isinstance(value, int) and -(2**63) <= value < 2**63:
-        typed = np.int32(value) if -(2**31) <= value < 2**31 else np.int64(value)
-    elif isinstance(value, float):
-        typed = np.float32(value)
+    if asked is None and isinstance(value, int | float) and not isinstance(value, np.generic):
+        as_int = "int32" if -(2**31) <= value < 2**31 else "int64"
+        asked = "bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else as_int
+    if asked is not None and isinstance(value, int | float | np.generic):
+        typed = None
+        with contextlib.suppress(OverflowError, TypeError, ValueError), np.errstate(over="ignore"):
+            typed = jnp.dtype(asked).type(value)
+            if typed.item() != value and (typed.dtype.kind in "biu" or np.isinf(typed)):  # others are rounded, or NaN
+                typed = None
     if not isinstance(typed, np.generic) or typed.dtype.name not in dtypes:
         raise SignatureError(
-            f"{name}: {parameter} is {value!r} of type {type(value).__name__}, expected a number or a NumPy scalar. "
+            f"{name}: {parameter} is {value!r} of type {type(value).__name__}, expected a number or a NumPy scalar"
+            f"{f' that fits {asked}' if asked else ''}. "
             f"Pass what varies as an array, and annotate other values with {constant}."
         )
     word = int.from_bytes(typed.tobytes().ljust(WORD_BYTES, b"\0"), "little", signed=True)

@@ -232,8 +232,7 @@ def _static(name: str, parameter: str, value: Any, annotation: Any) -> Any:
         return tuple(_static(name, parameter, *each) for each in zip(value, items, strict=False))
     if not getattr(annotation, "constant", False):
         asked = getattr(annotation, "scalar", None)
-        typed = np.dtype(str(asked.dtype)).type(value) if asked is not None and isinstance(value, int) else value
-        return number(name, parameter, typed, tuple(TYPES), "ct.Constant")
+        return number(name, parameter, value, tuple(TYPES), "ct.Constant", None if asked is None else str(asked.dtype))
     constant = value.item() if isinstance(value, np.generic) else value
     if not isinstance(constant, bool | int | float):
         raise SignatureError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import re
 import threading
@@ -10,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bridge.errors import KernelTypeError, LaunchError, SignatureError, UnavailableError
+import numpy as np
+
+from bridge.errors import KernelCompileError, KernelTypeError, LaunchError, SignatureError, UnavailableError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.languages.cubins import (
@@ -40,9 +43,9 @@ def triton_kernel(
     outs: Any,
     *,
     grid: int | tuple[int, ...] | Callable[[dict[str, Any]], Any],
-    num_warps: int = 4,
-    num_stages: int = 3,
-    num_ctas: int = 1,
+    num_warps: int | None = None,
+    num_stages: int | None = None,
+    num_ctas: int | None = None,
     options: Mapping[str, Any] | None = None,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
@@ -60,14 +63,16 @@ def triton_kernel(
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         grid: Programs to launch, an int or up to three (x, y, z); or a function of the dict of ``values`` that returns
             them, as Triton takes it.
-        num_warps: Warps of a program.
-        num_stages: Stages of software pipelines.
-        num_ctas: Blocks of a program, which form a cluster; more than one needs compute capability 9.0.
+        num_warps: Warps of a program, 4 by default. A parameter of the kernel with this name, or one of the next two,
+            gets the value, too.
+        num_stages: Stages of software pipelines, 3 by default.
+        num_ctas: Blocks of a program, which form a cluster, 1 by default; more need compute capability 9.0.
         options: Further options of Triton's CUDA backend, such as ``{"maxnreg": 64}``.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel gets both pointers.
         **values: The parameters that are no arrays, by name: of ``tl.constexpr``, and numbers, which are static. An int
-            is passed as ``i32`` or ``i64``, a float as ``fp32``, a NumPy scalar as its dtype. A pointer may be None.
+            is passed as ``i32`` or ``i64``, a float as ``fp32``, a NumPy scalar as its dtype; a parameter that is
+            annotated with a dtype (``n: tl.int64``) gets this one. A pointer may be None.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -106,16 +111,19 @@ def triton_kernel(
             f"triton.jit: {cure}"
         )
     name = kernel.fn.__name__
+    launch = {"num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas}
+    asked = {each: value for each, value in launch.items() if value is not None}
     given = {p.name: p.default for p in kernel.params if p.has_default} | values
+    given |= {each: value for each, value in asked.items() if each in kernel.arg_names}
     check_values(name, kernel.arg_names, [p.name for p in kernel.params if p.is_constexpr], given)
     constant = [p.name for p in kernel.params if p.is_constexpr or given.get(p.name, p) is None]
     constants = tuple((each, given[each]) for each in constant)
     scalars = tuple(
-        number(name, each, given[each], tuple(TYPES), "tl.constexpr")
-        for each in kernel.arg_names
-        if each in given and each not in constant
+        number(name, p.name, given[p.name], tuple(TYPES), "tl.constexpr", DTYPES.get(p.annotation_type))
+        for p in kernel.params
+        if p.name in given and p.name not in constant
     )
-    passed = {"enable_fp_fusion": True, "num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas}
+    passed: dict[str, Any] = {"enable_fp_fusion": True, "num_warps": 4, "num_stages": 3, "num_ctas": 1} | asked
     if not isinstance(options, Mapping | None):
         raise SignatureError(f"{name}: options is {options!r}, expected a dict of options of Triton's CUDA backend.")
     passed |= options or {}
@@ -127,7 +135,7 @@ def triton_kernel(
         lambda: TritonDefinition(name, of_arrays(kernel.fn, arrays), None, kernel, scalars, constants, passed),
     )
     programs = grid(dict(given)) if callable(grid) else grid
-    shape = launch_shape(name, programs, num_warps * WARP_THREADS)
+    shape = launch_shape(name, programs, passed["num_warps"] * WARP_THREADS)
     return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases)
 
 
@@ -237,11 +245,14 @@ class TritonDefinition(Definition):
             raise LaunchError(
                 f"{self.name}: num_ctas is {self.options['num_ctas']}, but sm_{capability} has no clusters. Pass 1."
             )
-        target = _target(capability)
+        target, source = _target(capability), self.source(signature)
+        # Triton's own key does not tell all values apart, such as tuples of functions.
+        key = hashlib.sha256(repr(self._ir(signature, capability)).encode()).hexdigest()
+        source.hash = lambda: key
         cache = _triton().knobs.cache
         with _current(target), cache.scope():
             cache.dir = cache.dir or cache.get_triton_dir("cache")  # jax_triton 0.3 sets the variable to ""
-            compiled = _triton().compile(self.source(signature), target=target, options=dict(self.options))
+            compiled = _triton().compile(source, target=target, options=dict(self.options))
         about = compiled.metadata
         if about.profile_scratch_size:
             raise LaunchError(f"{self.name} has instruments of Triton's profiler. Switch them off to call it.")
@@ -268,8 +279,11 @@ TYPES = {
 }  # fmt: skip
 """Triton's names of dtypes."""
 
-CAPABILITIES = (80, 86, 89, 90, 100, 103, 110, 120, 121)
-"""The compute capabilities for which there is a difference to Triton, or to a kernel that asks for them."""
+DTYPES = {each: dtype for dtype, each in TYPES.items()} | {"u1": "bool"}
+"""The dtypes by the names that Triton makes of annotations."""
+
+CAPABILITIES = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+"""The compute capabilities that CUDA 13 has, for a kernel may ask which it is."""
 
 CLUSTERS_SINCE = 90
 
@@ -285,10 +299,10 @@ class _Triton(CubinLanguage[TritonDefinition]):
             content = definition.content(signature)
         of_block = definition.scratch_bytes(signature) if "tt.make_tensor_descriptor" in content else 0
         scratch = (of_block * math.prod(blocks_of(definition, options)),) if of_block else ()
-        return Compiled(content, lambda: self._load(definition, options, signature, of_block), scratch)
+        return Compiled(content, lambda: self._load(definition, options, signature, of_block, content), scratch)
 
     def _load(
-        self, definition: TritonDefinition, options: GridOptions, signature: Signature, scratch_bytes: int
+        self, definition: TritonDefinition, options: GridOptions, signature: Signature, scratch_bytes: int, traced: str
     ) -> DevicePlan:
         def compile_for(capability: int) -> TritonCode:
             code = definition.compile(signature, capability)
@@ -301,6 +315,11 @@ class _Triton(CubinLanguage[TritonDefinition]):
             handles, compiled = self.load_for_each_chip(
                 definition, compile_for, lambda code, ordinal: _load(definition, code, options, ordinal)
             )
+            if definition.content(signature) != traced:
+                raise KernelCompileError(
+                    f"{definition.name} has changed since JAX traced this call, because a variable that it uses has. "
+                    "Trace the call again, and pass what changes by name or as an array."
+                )
             code, *others = compiled.values()
             if any(each[2:] != code[2:] for each in others):
                 raise LaunchError(
@@ -365,8 +384,8 @@ LANGUAGE = _Triton(
 def _exactly(value: Any) -> Any:
     """Tells values apart: functions of one name by which they are, and equal numbers by their type and sign."""
     if isinstance(value, tuple):
-        return tuple(map(_exactly, value))
-    plain = value is None or isinstance(value, bool | int | float | str | _triton().language.dtype)
+        return (type(value), *map(_exactly, value))
+    plain = value is None or isinstance(value, bool | int | float | str | np.generic | _triton().language.dtype)
     return repr(value) if plain else (repr(value), id(value))  # the definition keeps the value alive
 
 

@@ -2,13 +2,15 @@
 
 # mypy: disable-error-code="name-defined"
 
+from collections import namedtuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import bridge
-from bridge import KernelCompileError, LaunchError, PlatformError
+from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError
 from bridge.languages import cubins
 from bridge.languages import triton as module
 from bridge.languages.triton import blocks_of, launch_of
@@ -58,6 +60,24 @@ def applied(x, out, F: "tl.constexpr", BLOCK: "tl.constexpr"):
 
 
 @triton.jit
+def applied_first(x, out, F: "tl.constexpr", BLOCK: "tl.constexpr"):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, F[0](tl.load(x + i)))
+
+
+@triton.jit
+def first_of(x, out, F: "tl.constexpr", BLOCK: "tl.constexpr"):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i) * F.first)
+
+
+@triton.jit
+def staged(x, out, n: "tl.int64", factor, num_stages: "tl.constexpr" = 1, BLOCK: "tl.constexpr" = 128):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, i < n * n) * factor + num_stages * WEIGHT)
+
+
+@triton.jit
 def copied(x, out, BLOCK: "tl.constexpr"):
     i = tl.arange(0, BLOCK)
     tl.store(out + i, (tl.load(x + i).to(tl.float32) + 1).to(out.dtype.element_ty))
@@ -80,6 +100,7 @@ def doubled(x, out, SIDE: "tl.constexpr", BLOCK: "tl.constexpr"):
     target.store([first, 0], source.load([first, 0]) * 2)
 
 
+WEIGHT = tl.constexpr(1)
 SQUARE = jax.ShapeDtypeStruct((64, 64), np.float32)
 DOUBLED = bridge.triton_kernel(doubled, SQUARE, grid=4, SIDE=64, BLOCK=16)
 
@@ -183,6 +204,34 @@ def test_functions_of_one_name_are_different_values():
     calls = [bridge.triton_kernel(applied, spec, grid=1, F=times(by), BLOCK=128) for by in (2, 3)]
     assert repr(times(2)) == repr(times(3))
     assert len({call_in(call, spec).describe("cuda") for call in calls}) == 2
+
+    tuples = [(times(2),), (times(3),)]
+    named = [namedtuple("Pair", names)(1, 2) for names in ("first second", "second first")]
+    for kernel, values in ((applied_first, tuples), (first_of, named)):
+        made = [code_in(bridge.triton_kernel(kernel, spec, grid=1, F=each, BLOCK=128), spec) for each in values]
+        assert len({call.describe("cuda") for call, _ in made}) == len({code.content for _, code in made}) == 2
+
+
+def test_numbers_and_launch_options_are_passed_as_the_kernel_declares_them(monkeypatch):
+    def call(**values):
+        wrapper = bridge.triton_kernel(staged, spec, grid=1, **{"n": 2**20, "factor": np.float64(2)} | values)
+        return call_in(wrapper, spec)
+
+    spec = jax.ShapeDtypeStruct((128,), np.float32)
+    assert [(each.name, each.dtype) for each in call().definition.scalars] == [("n", "int64"), ("factor", "float64")]
+    for stages, given in ((1, {}), (5, {"num_stages": 5})):
+        assert dict(call(**given).definition.constants)["num_stages"] == stages
+    assert call().definition.options["num_stages"] == 3
+    for wrong in ({"n": 1.5}, {"n": 2**63}, {"factor": 1e39}):
+        with pytest.raises(SignatureError, match="expected a number or a NumPy scalar that fits"):
+            call(**wrong)
+    traced = call(n=7)
+    monkeypatch.setattr(cubins, "load_everywhere", lambda load: (load(0),))
+    monkeypatch.setattr(cubins.driver, "compute_capability", lambda ordinal: 90)
+    monkeypatch.setattr(module, "_load", lambda *arguments: 7)
+    monkeypatch.setitem(globals(), "WEIGHT", tl.constexpr(2))
+    with pytest.raises(KernelCompileError, match="staged has changed since JAX traced this call"):
+        traced.compiled("cuda").load()
 
 
 def test_a_dtype_that_old_chips_lack_runs_on_new_ones():
