@@ -142,9 +142,8 @@ def number(
     if asked is not None and isinstance(value, int | float | np.generic):
         typed = None
         with contextlib.suppress(OverflowError, TypeError, ValueError), np.errstate(over="ignore"):
-            typed = jnp.dtype(asked).type(value)
-            if typed.item() != value and (typed.dtype.kind in "biu" or np.isinf(typed)):  # others are rounded, or NaN
-                typed = None
+            cast = jnp.dtype(asked).type(value)
+            typed = None if cast.item() != value and (cast.dtype.kind in "biu" or np.isinf(cast)) else cast  # rounded
     if not isinstance(typed, np.generic) or typed.dtype.name not in dtypes:
         raise SignatureError(
             f"{name}: {parameter} is {value!r} of type {type(value).__name__}, expected a number or a NumPy scalar"

@@ -442,6 +442,7 @@ def _current(target: Any) -> Iterator[None]:
 def _triton() -> Any:
     try:
         import triton
+        import triton.backends.nvidia.compiler
         import triton.compiler
     except ImportError as error:
         raise UnavailableError(

@@ -69,7 +69,8 @@ def tvm_ffi_kernel(
         SignatureError: ``outs`` or another option is malformed; or, when called, ``arguments`` returns something else.
 
     A kernel has no derivative of its own; attach one as for :func:`bridge.numba_kernel`. A ``tvm_ffi.Function`` exists
-    in this process alone, so programs that call it cannot be exported; those with a function of ctypes can.
+    in this process alone, so programs that call it cannot be exported; those with a function of ctypes can. One that is
+    made of a Python function must not read its arrays through DLPack, which ends the process in TVM-FFI 0.1.
 
     Example::
 
@@ -185,7 +186,7 @@ _LANGUAGES = {"cpu": LANGUAGE, "cuda": replace(LANGUAGE, name="tvm_ffi_cuda", pl
 _SAFE_CALL_BYTE = 24
 _KINDS = {type(None): 0, int: 1, bool: 2, float: 3, entry.Stream: 4, Tensor: 7}
 _FIRST_OBJECT = 64
-_ON_CPU, _ON_CUDA, _TENSOR_WORDS = 1, 2, 6
+_ON_CPU, _ON_CUDA, _COMPLEX, _TENSOR_WORDS = 1, 2, 5, 6
 _MAX_WORDS = 4096
 
 (_ADDRESS, _HANDLE, _BLOCK, _SIZE, _ARGUMENTS, _COUNT, _INNER, _PATCHES, _DEVICES, _SET_STREAM, _RELEASE, _RAISED,
@@ -269,6 +270,8 @@ def _packed(definition: TvmDefinition, signature: Signature, on_stream: bool) ->
 
 
 def _dtype_bits(dtype: np.dtype[Any]) -> int:
+    if dtype.kind == "c":  # TVM-FFI has no name for these
+        return _COMPLEX | 8 * dtype.itemsize << 8 | 1 << 16
     found = _tvm_ffi().dtype(dtype.name)
     return int(found.type_code) | int(found.bits) << 8 | int(found.lanes) << 16
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import KernelCompileError, LaunchError, PlatformError, UnavailableError
+from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError, UnavailableError
 from bridge.languages import cubins, cutile
 from suites.backends.cutile import MISSING, ct, kernel
 from suites.unit.bridge import copies_in_blocks
@@ -90,6 +90,8 @@ def test_arrays_overlap_and_are_large_where_the_call_says_so():
 def test_what_cutile_refuses_names_the_kernel(monkeypatch):
     with pytest.raises(KernelCompileError, match=r"cuTile cannot compile tile_copy:(.|\n)*power of"):
         jax.eval_shape(shifted(SIZE=250), OUT)
+    with pytest.raises(SignatureError, match=r"wide is .* that fits int64"):
+        scaled(wide=2**63)
     with pytest.raises(KernelCompileError, match="cuTile has no complex64 arrays"):
         jax.eval_shape(shifted(), X.astype(np.complex64))
     with pytest.raises(LaunchError, match="launches nothing, so the outputs would not be written"):

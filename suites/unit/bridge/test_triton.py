@@ -2,6 +2,7 @@
 
 # mypy: disable-error-code="name-defined"
 
+import sys
 from collections import namedtuple
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError
+from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError, UnavailableError
 from bridge.languages import cubins
 from bridge.languages import triton as module
 from bridge.languages.triton import blocks_of, launch_of
@@ -60,15 +61,9 @@ def applied(x, out, F: "tl.constexpr", BLOCK: "tl.constexpr"):
 
 
 @triton.jit
-def applied_first(x, out, F: "tl.constexpr", BLOCK: "tl.constexpr"):
+def applied_first(x, out, PAIR: "tl.constexpr", BLOCK: "tl.constexpr"):
     i = tl.arange(0, BLOCK)
-    tl.store(out + i, F[0](tl.load(x + i)))
-
-
-@triton.jit
-def first_of(x, out, F: "tl.constexpr", BLOCK: "tl.constexpr"):
-    i = tl.arange(0, BLOCK)
-    tl.store(out + i, tl.load(x + i) * F.first)
+    tl.store(out + i, PAIR.first(tl.load(x + i)))
 
 
 @triton.jit
@@ -101,6 +96,7 @@ def doubled(x, out, SIDE: "tl.constexpr", BLOCK: "tl.constexpr"):
 
 
 WEIGHT = tl.constexpr(1)
+SPEC = jax.ShapeDtypeStruct((128,), np.float32)
 SQUARE = jax.ShapeDtypeStruct((64, 64), np.float32)
 DOUBLED = bridge.triton_kernel(doubled, SQUARE, grid=4, SIDE=64, BLOCK=16)
 
@@ -158,9 +154,8 @@ def test_a_cache_that_jax_triton_switched_off_is_no_obstacle(monkeypatch):
 
 
 def test_a_pointer_may_be_none():
-    spec = jax.ShapeDtypeStruct((128,), np.float32)
-    with_bias = code_in(bridge.triton_kernel(biased, spec, grid=1, BLOCK=128), spec, spec)[1]
-    without = code_in(bridge.triton_kernel(biased, spec, grid=1, bias=None, BLOCK=128), spec)[1]
+    with_bias = code_in(bridge.triton_kernel(biased, SPEC, grid=1, BLOCK=128), SPEC, SPEC)[1]
+    without = code_in(bridge.triton_kernel(biased, SPEC, grid=1, bias=None, BLOCK=128), SPEC)[1]
     assert with_bias.parameters == without.parameters + 1
 
 
@@ -191,8 +186,7 @@ def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands():
 
 
 def test_kernels_that_differ_on_new_chips_alone_have_different_keys():
-    spec = jax.ShapeDtypeStruct((128,), np.float32)
-    calls = [call_in(bridge.triton_kernel(by_chip, spec, grid=1, NEW=new, BLOCK=128), spec) for new in (2, 3)]
+    calls = [call_in(bridge.triton_kernel(by_chip, SPEC, grid=1, NEW=new, BLOCK=128), SPEC) for new in (2, 3)]
     for capability, differs in ((80, False), (90, True)):
         first, second = (call.definition.compile(call.signature, capability).content for call in calls)
         assert (first != second) is differs
@@ -200,32 +194,32 @@ def test_kernels_that_differ_on_new_chips_alone_have_different_keys():
 
 
 def test_functions_of_one_name_are_different_values():
-    spec = jax.ShapeDtypeStruct((128,), np.float32)
-    calls = [bridge.triton_kernel(applied, spec, grid=1, F=times(by), BLOCK=128) for by in (2, 3)]
+    calls = [bridge.triton_kernel(applied, SPEC, grid=1, F=times(by), BLOCK=128) for by in (2, 3)]
     assert repr(times(2)) == repr(times(3))
-    assert len({call_in(call, spec).describe("cuda") for call in calls}) == 2
+    assert len({call_in(call, SPEC).describe("cuda") for call in calls}) == 2
+    both = (times(2), times(3))
+    forwards, backwards = (namedtuple("Pair", names) for names in ("first second", "second first"))
+    pairs = [forwards(*both), backwards(*both), forwards(*both[::-1])]
+    made = [code_in(bridge.triton_kernel(applied_first, SPEC, grid=1, PAIR=pair, BLOCK=128), SPEC) for pair in pairs]
+    assert len({call.describe("cuda") for call, _ in made}) == len({code.content for _, code in made}) == 2
 
-    tuples = [(times(2),), (times(3),)]
-    named = [namedtuple("Pair", names)(1, 2) for names in ("first second", "second first")]
-    for kernel, values in ((applied_first, tuples), (first_of, named)):
-        made = [code_in(bridge.triton_kernel(kernel, spec, grid=1, F=each, BLOCK=128), spec) for each in values]
-        assert len({call.describe("cuda") for call, _ in made}) == len({code.content for _, code in made}) == 2
 
-
-def test_numbers_and_launch_options_are_passed_as_the_kernel_declares_them(monkeypatch):
+def test_numbers_and_launch_options_are_passed_as_the_kernel_declares_them():
     def call(**values):
-        wrapper = bridge.triton_kernel(staged, spec, grid=1, **{"n": 2**20, "factor": np.float64(2)} | values)
-        return call_in(wrapper, spec)
+        wrapper = bridge.triton_kernel(staged, SPEC, grid=1, **{"n": 2**20, "factor": np.float64(2)} | values)
+        return call_in(wrapper, SPEC)
 
-    spec = jax.ShapeDtypeStruct((128,), np.float32)
     assert [(each.name, each.dtype) for each in call().definition.scalars] == [("n", "int64"), ("factor", "float64")]
-    for stages, given in ((1, {}), (5, {"num_stages": 5})):
-        assert dict(call(**given).definition.constants)["num_stages"] == stages
-    assert call().definition.options["num_stages"] == 3
+    given, by_default = call(num_stages=5).definition, call().definition
+    assert [dict(each.constants)["num_stages"] for each in (given, by_default)] == [5, 1]
+    assert [each.options["num_stages"] for each in (given, by_default)] == [5, 3]
     for wrong in ({"n": 1.5}, {"n": 2**63}, {"factor": 1e39}):
         with pytest.raises(SignatureError, match="expected a number or a NumPy scalar that fits"):
             call(**wrong)
-    traced = call(n=7)
+
+
+def test_a_variable_that_changes_after_the_trace_is_an_error(monkeypatch):
+    traced = call_in(bridge.triton_kernel(staged, SPEC, grid=1, n=7, factor=1), SPEC)
     monkeypatch.setattr(cubins, "load_everywhere", lambda load: (load(0),))
     monkeypatch.setattr(cubins.driver, "compute_capability", lambda ordinal: 90)
     monkeypatch.setattr(module, "_load", lambda *arguments: 7)
@@ -255,7 +249,7 @@ def _content(spec):
     return call.definition.content(call.signature)
 
 
-def test_what_triton_refuses_names_the_kernel():
+def test_what_triton_refuses_names_the_kernel(monkeypatch):
     with pytest.raises(KernelCompileError, match=r"Triton cannot compile scale:(.|\n)*power of 2"):
         jax.eval_shape(scaled(BLOCK=250), OUT)
     with pytest.raises(KernelCompileError, match="Triton has no complex64 arrays"):
@@ -264,6 +258,9 @@ def test_what_triton_refuses_names_the_kernel():
         jax.eval_shape(scaled(grid=0), OUT)
     with jax.default_device(jax.devices("cpu")[0]), pytest.raises(PlatformError, match="scale runs on cuda"):
         scaled()(X)
+    monkeypatch.setitem(sys.modules, "triton.backends.nvidia.compiler", None)
+    with pytest.raises(UnavailableError, match="triton_kernel needs Triton, which does not import"):
+        scaled()
 
 
 def test_gpus_whose_launches_differ_are_refused_together(monkeypatch):
@@ -288,9 +285,9 @@ class TestOnGpu:
         np.testing.assert_array_equal(exported(scaled(), OUT).call(X), 2 * X)
 
     def test_a_kernel_sees_the_chip_that_it_is_compiled_for(self):
-        spec, ones = jax.ShapeDtypeStruct((128,), np.float32), np.ones(128, np.float32)
+        ones = np.ones(128, np.float32)
         is_new = float(jax.devices()[0].compute_capability) >= 9
-        call = bridge.triton_kernel(by_chip, spec, grid=1, NEW=7, BLOCK=128)
+        call = bridge.triton_kernel(by_chip, SPEC, grid=1, NEW=7, BLOCK=128)
         np.testing.assert_array_equal(call(ones), 7 * ones if is_new else ones)
 
     def test_much_shared_memory_and_clusters(self):

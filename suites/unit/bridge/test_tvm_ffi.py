@@ -99,8 +99,9 @@ def test_each_kind_of_argument_arrives(library):
         lambda x, out: (x, -7, np.bool_(True), 0.5, None, out),
     )
     with jax.enable_x64(True):
-        found = describe(jnp.ones((2, 3), jnp.bfloat16))
+        found, of_complex = (describe(jnp.ones((2, 3), dtype)) for dtype in (jnp.bfloat16, jnp.complex64))
     half = int(np.float64(0.5).view(np.int64))
+    assert of_complex[2:5].tolist() == [5, 64, 1]
     assert np.asarray(found).tolist() == [1, 2, 4, 16, 1, 2, 3, 3, 1, 1, -7, 2, 1, 3, half, 0]
 
 
