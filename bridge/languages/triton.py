@@ -207,7 +207,7 @@ class TritonDefinition(Definition):
         is the same on every machine.
 
         Raises:
-            Exception: Triton makes no IR for any capability; the error of the first.
+            Exception: Triton makes no IR for any capability; the error of the last, which lacks the least.
         """
         least = CLUSTERS_SINCE if self.options["num_ctas"] > 1 else CAPABILITIES[0]
         made, refused = {}, []
@@ -217,7 +217,7 @@ class TritonDefinition(Definition):
             except Exception as error:
                 refused.append(error)
         if not made:
-            raise refused[0]
+            raise refused[-1]
         return "\n".join((_triton().__version__, repr(self.scalars), repr(made)))
 
     def _ir(self, signature: Signature, capability: int) -> tuple[str, str]:
@@ -317,8 +317,7 @@ class _Triton(CubinLanguage[TritonDefinition]):
             )
             if definition.content(signature) != traced:
                 raise KernelCompileError(
-                    f"{definition.name} has changed since JAX traced this call, because a variable that it uses has. "
-                    "Trace the call again, and pass what changes by name or as an array."
+                    f"{definition.name} uses a variable that changed after the trace. Pass it by name, or as an array."
                 )
             code, *others = compiled.values()
             if any(each[2:] != code[2:] for each in others):
