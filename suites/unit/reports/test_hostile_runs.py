@@ -28,7 +28,7 @@ ODD_TEXTS = (
 )  # fmt: skip
 """Texts that a terminal, a page, a spreadsheet, a shell or a file system might obey."""
 
-ODD_VALUES = (
+ODD_VALUES: tuple[object, ...] = (
     *ODD_TEXTS, None, True, False, 0, -1, 1, 2**31, 2**63 - 1, 2**63, -(2**63), 10**40, 0.0, -0.0, 1e308, -1e308,
     5e-324, 1.5, [], {}, [[]], [None], {"": None}, {"a": {"a": {"a": []}}}, [0] * 1000, [-1.0, 2**60],
 )  # fmt: skip
