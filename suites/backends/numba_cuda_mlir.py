@@ -113,7 +113,9 @@ def _with_cuda_replaced(function: FunctionType) -> FunctionType:
     scope |= {name: _replaced(name, scope[name]) for name in _names(code) if name in scope}
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     closure = tuple(CellType(_replaced(name, cell.cell_contents)) for name, cell in cells)
-    return FunctionType(code, scope, function.__name__, function.__defaults__, closure or None)
+    made = FunctionType(code, scope, function.__name__, function.__defaults__, closure or None)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def _names(code: CodeType) -> set[str]:
