@@ -15,7 +15,16 @@ import numpy as np
 from bridge.errors import KernelTypeError, SignatureError, UnavailableError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
-from bridge.languages.cubins import CubinLanguage, GridOptions, Number, alignment_of, check_values, number, of_arrays
+from bridge.languages.cubins import (
+    ALIGNMENT,
+    CubinLanguage,
+    GridOptions,
+    Number,
+    alignment_of,
+    check_values,
+    number,
+    of_arrays,
+)
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import INSTALL_CUTILE
 from bridge.languages.language import Compiled, Definition, Standing
@@ -39,7 +48,7 @@ def cutile_kernel(
 
     It needs the package ``cuda-tile`` with its extra ``tileiras``, and a GPU of compute capability 8.0 or higher. The
     kernel is compiled for each GPU of the process when JAX compiles the call. XLA may record its launches into CUDA
-    graphs. The compiler knows the extents of all arrays.
+    graphs.
 
     Args:
         kernel: A function decorated with ``cuda.tile.kernel``. Its arrays are the inputs and then the outputs, in the
@@ -218,10 +227,17 @@ def _constraint(taken: Any, groups: tuple[str, ...]) -> Any:
         return tuple(_constraint(each, ()) for each in taken) if isinstance(taken, tuple) else taken
     strides = _strides(taken)
     index_dtype = tile.int64 if max((*taken.extents, *strides), default=0) > MOST else tile.int32
+    # What cuTile's own calls say. Given all extents, cuda-tile 1.7 takes the 32 columns of an array for a tile of 64 as
+    # contiguous, and loads them one after the other.
+    whole = max(ALIGNMENT // taken.item_bytes, 1)
     return tile.compilation.ArrayConstraint(
         getattr(tile, TYPES[taken.dtype]), taken.rank, index_dtype=index_dtype, stride_lower_bound_incl=0,
-        alias_groups=groups if taken.writable else (), may_alias_internally=False, stride_constant=strides,
-        shape_constant=taken.extents, base_addr_divisible_by=alignment_of(taken),
+        alias_groups=groups if taken.writable else (), may_alias_internally=False,
+        stride_constant=[1 if stride == 1 else None for stride in strides],
+        shape_constant=[1 if extent == 1 else None for extent in taken.extents],
+        stride_divisible_by=[whole if stride % whole == 0 else 1 for stride in strides],
+        shape_divisible_by=[ALIGNMENT if extent % ALIGNMENT == 0 else 1 for extent in taken.extents],
+        base_addr_divisible_by=alignment_of(taken),
     )  # fmt: skip
 
 

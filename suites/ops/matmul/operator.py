@@ -43,6 +43,7 @@ def _edges(dtype):
         "one_column": (131, 70, 1),
         "odd": (33, 67, 65),
         "deep": (3, 1031, 2),
+        "half_of_a_tile": (32, 32, 32),
     }
     random = np.random.default_rng(6)
     cases = {name: _call(dtype, *shape, random) for name, shape in shapes.items()}

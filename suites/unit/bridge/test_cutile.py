@@ -68,6 +68,12 @@ def test_a_kernel_compiles_for_three_generations_without_a_gpu(capability):
     assert (launch.grid, launch.block, launch.shared_bytes) == ((2, 2, 1), (1, 1, 1), 0)
 
 
+def test_the_compiler_is_told_no_more_of_extents_than_by_cutile_itself():
+    """Given all of them, cuda-tile 1.7 loads an array that is narrower than its tile in the wrong order."""
+    assert content(*scaled((32, 48))) == content(*scaled((48, 32)))
+    assert len({content(*scaled(shape)) for shape in ((32, 48), (32, 50), (1, 48), (48, 1))}) == 4
+
+
 def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands(tmp_path):
     (path := tmp_path / "moved.py").write_text("# moved\n" + inspect.getsource(copies_in_blocks))
     spec = importlib.util.spec_from_file_location("moved", path)
