@@ -41,6 +41,7 @@ from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, c
 from bridge.languages.wrapper import says_its_call
 from bridge.signature.arguments import Traced, check_arrays, check_vmap_method, positional
 from bridge.signature.array_types import Outputs, Signature, check_known_shapes
+from bridge.source.references import references
 
 
 @says_its_call
@@ -131,10 +132,11 @@ def warp_callable(
     arguments = [types.SimpleNamespace(label=label, type=annotations[label]) for label in labels]
     like_kernel: Any = _LikeKernel(name, func, types.SimpleNamespace(args=arguments))
     parameters = parameters_of(like_kernel, num_outputs, tuple(names))
+    refers = tuple(references(func).values())  # such as kernels, which another cell of a notebook may define again
     definition = DEFINITIONS.define(
         LANGUAGE,
-        (id(func), parameters),
-        lambda: _Callable(name, func, func, like_kernel, parameters),
+        (id(func), parameters, tuple(map(id, refers))),
+        lambda: _Callable(name, func, func, like_kernel, parameters, refers),
     )
     check_vmap_method(vmap_method, name)
     if isinstance(output_dims, Mapping):  # Warp ignores in/out arguments there, and MJX names them
@@ -179,11 +181,13 @@ class _Callable(Definition):
     Attributes:
         like_kernel: Stands for a kernel with its parameters.
         parameters: Its parameters.
+        refers: What it takes from its globals and its closure.
         recordings: What it did, by the values and types of a call and Warp's settings, with the inputs to copy.
     """
 
     like_kernel: Any = field(repr=False)
     parameters: tuple[WarpParameter, ...] = field(repr=False)
+    refers: tuple[Any, ...] = field(repr=False)
     recordings: dict[Any, tuple[WarpRecording, tuple[int, ...]]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -217,7 +221,7 @@ class _Callable(Definition):
         result, left, buffers = [], iter(values), iter(self.buffers)
         for p, declared in zip(self.parameters, self.like_kernel.adj.args, strict=True):
             if not p.is_array:
-                result.append(value_of(next(left), str(p.dtype), p.inner or (), declared.type))
+                result.append(value_of(next(left), str(_precise(p).dtype), p.inner or (), declared.type))
                 continue
             array = signature.arrays[buffer := next(buffers)]
             shape, at = array.extents, address(buffer, array)
@@ -367,7 +371,10 @@ def _program(
         check_known_shapes(inputs, name)
         parameters = concrete(like_kernel, definition.parameters, inputs)
         given = iter(statics)
-        values = tuple(next(given).as_type(like_kernel, p) for p in parameters if not p.is_array)
+        wanted = [(next(given), p) for p in parameters if not p.is_array]
+        for value, p in wanted:
+            value.as_type(like_kernel, p)  # refuses what the parameter cannot hold
+        values = tuple(value.as_type(like_kernel, _precise(p)) for value, p in wanted)
         types_of = dict(zip(names, inputs, strict=True))
         shapes = {p.name: tuple(types_of[p.name].shape[: p.ndim]) for p in parameters if p.name in types_of}
         first = next(iter(shapes.values()), ())
@@ -398,6 +405,12 @@ def _program(
 
     program = jax.jit(Traced(call, name, names, check))
     return program
+
+
+def _precise(p: WarpParameter) -> WarpParameter:
+    """The parameter in the type in which the function gets its value: a float is one of Python, which has 64 bits."""
+    is_float = str(p.dtype) in ("float16", "bfloat16", "float32")
+    return replace(p, dtype="float64") if is_float and not p.inner and not p.is_array else p
 
 
 def _spec(p: WarpParameter, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:

@@ -18,6 +18,7 @@ import re
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,6 +64,10 @@ _HARMLESS = re.compile(
 _CONDITIONAL = ("capture_if", "capture_while")
 
 _USES = {"r": frozenset({"load"}), "w": frozenset({"store"})}
+
+
+_made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""The arrays that stood for those of a call while a function was recorded. Their memory holds nothing."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,8 @@ class _Recorder:
     bounds: dict[int, tuple[Any, Any]] = field(default_factory=dict)
 
     def error(self, otherwise: str) -> RecordingError:
-        return RecordingError(f"{self.name} cannot be recorded: {self.refused or otherwise}{ADVICE}")
+        why = f"{self.refused}{ADVICE}" if self.refused else otherwise
+        return RecordingError(f"{self.name} cannot be recorded: {why}")
 
     def refuse(self, what: str) -> None:
         """Notes what cannot be repeated. The function may catch the error; the recording is refused all the same."""
@@ -403,11 +409,15 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
 
     def keep(*args: Any) -> Any:
         _, _, _, value, *_ = args
+        if _made.get(id(value)) is value and recorder.place(value.ptr or 0) is None:
+            recorder.refuse("it uses an array that it made when it ran before. Make it outside of the function")
         if recorder.place(getattr(value, "ptr", None) or 0) is None:  # memory that outlives the recording
             recorder.alive.append(value)
             for each in vars(value).values() if hasattr(value, "_cls") else [value]:  # the fields of a struct
                 if isinstance(each, wp.array) and each.ptr and recorder.place(each.ptr) is None:
                     recorder.homes[str(each.device)] = each.device
+        elif isinstance(value, wp.array):
+            _made[id(value)] = value
         return pack(*args)
 
     values = "it reads the values of an array, or writes them from Python"
