@@ -409,7 +409,8 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
 
     def keep(*args: Any) -> Any:
         _, _, _, value, *_ = args
-        if _made.get(id(value)) is value and recorder.place(value.ptr or 0) is None:
+        made = _made.get(id(value))
+        if made is not None and made is value and recorder.place(made.ptr or 0) is None:
             recorder.refuse("it uses an array that it made when it ran before. Make it outside of the function")
         if recorder.place(getattr(value, "ptr", None) or 0) is None:  # memory that outlives the recording
             recorder.alive.append(value)
