@@ -67,7 +67,7 @@ _USES = {"r": frozenset({"load"}), "w": frozenset({"store"})}
 
 
 _made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The arrays that stood for those of a call while a function was recorded. Their memory holds nothing."""
+"""Arrays of functions while they were recorded. Nothing is in their memory."""
 
 
 @dataclass(frozen=True)
