@@ -13,8 +13,6 @@ import msgspec
 import numpy as np
 
 from bridge.errors import BridgeError, KernelCompileError, SignatureError
-from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.languages.language import Definition, NativeLanguage
 from bridge.languages.launch_shape import LaunchShape, check_covers
@@ -51,7 +49,6 @@ class Number(NamedTuple):
 
 
 DefinitionT = TypeVar("DefinitionT", bound=Definition)
-CodeT = TypeVar("CodeT")
 
 
 class CubinLanguage(NativeLanguage[DefinitionT, GridOptions]):
@@ -72,30 +69,6 @@ class CubinLanguage(NativeLanguage[DefinitionT, GridOptions]):
         except Exception as error:
             what = f"{self.compiler} cannot compile {definition.name}:\n{str(error) or repr(error)}"
             raise KernelCompileError(what) from error
-
-    def load_for_each_chip(
-        self, definition: DefinitionT, compile_for: Callable[[int], CodeT], load: Callable[[CodeT, int], int]
-    ) -> tuple[tuple[int, ...], dict[int, CodeT]]:
-        """Compiles a kernel once for each compute capability among JAX's GPUs, and loads it on each of these.
-
-        Args:
-            definition: The kernel, for errors.
-            compile_for: The machine code for a compute capability, such as 90.
-            load: The kernel's handle on a device, from its machine code and the device's ordinal.
-
-        Returns:
-            The table of the handles by ordinal, and the machine code by compute capability.
-        """
-        compiled: dict[int, CodeT] = {}
-
-        def load_on(ordinal: int) -> int:
-            capability = driver.compute_capability(ordinal)
-            if capability not in compiled:
-                with self.refusing(definition):
-                    compiled[capability] = compile_for(capability)
-            return load(compiled[capability], ordinal)
-
-        return load_everywhere(load_on), compiled
 
 
 def alignment_of(array: ArrayType) -> int:

@@ -15,7 +15,6 @@ import numpy as np
 
 from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.languages.definitions import DEFINITIONS
@@ -28,7 +27,7 @@ from bridge.languages.launch_shape import (
     check_covers,
     launch_shape,
 )
-from bridge.languages.machine_code import check_launch
+from bridge.languages.machine_code import check_launch, load_for_each_chip
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 from bridge.source.includes import included_by
@@ -255,16 +254,12 @@ class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
         return Compiled(definition.code, lambda: self._load(definition, options, signature))
 
     def _load(self, definition: CppDefinition, options: CppOptions, signature: Signature) -> DevicePlan:
-        compiled: dict[int, MachineCode] = {}
-
-        def load(ordinal: int) -> int:
-            capability = driver.compute_capability(ordinal)
-            compiled[capability] = definition.compile(f"sm_{capability}")
-            return _load(definition.name, compiled[capability], options, signature, ordinal)
-
         launches = []
         if not options.shape.is_empty:
-            handles = load_everywhere(load)
+            handles, compiled = load_for_each_chip(
+                lambda capability: definition.compile(f"sm_{capability}"),
+                lambda code, ordinal: _load(definition.name, code, options, signature, ordinal),
+            )
             cooperative = any(code.is_cooperative for code in compiled.values())
             launches.append(launch_of(definition.name, handles, options, signature, cooperative))
         aligned = alignments(options.alignment, signature)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import math
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import INSTALL_CUTILE
 from bridge.languages.language import Compiled, Definition, Standing
 from bridge.languages.launch_shape import MOST, LaunchShape, launch_shape
-from bridge.languages.machine_code import load_cubin
+from bridge.languages.machine_code import load_cubin, load_for_each_chip
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import ArrayType, Signature
 
@@ -164,14 +163,17 @@ class _Cutile(CubinLanguage[CutileDefinition]):
             return Compiled(definition.content(signature), lambda: self._load(definition, options, signature))
 
     def _load(self, definition: CutileDefinition, options: GridOptions, signature: Signature) -> DevicePlan:
+        def compile_for(capability: int) -> bytes:
+            with self.refusing(definition):
+                return definition.compile(signature, capability)
+
         def load(content: bytes, ordinal: int) -> int:
             shape = LaunchShape(options.grid, ONE_THREAD)
             return load_cubin(definition.name, content, definition.name, shape, False, ordinal)
 
         launches = []
         if 0 not in options.grid:
-            compile_for = functools.partial(definition.compile, signature)
-            handles, _ = self.load_for_each_chip(definition, compile_for, load)
+            handles, _ = load_for_each_chip(compile_for, load)
             launches.append(launch_of(definition, handles, options, signature))
         sizes = signature.input_sizes, signature.output_sizes
         return DevicePlan(definition.name, *sizes, launches, tuple(map(alignment_of, signature.arrays)), definition)

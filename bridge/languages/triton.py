@@ -30,7 +30,7 @@ from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import INSTALL_TRITON
 from bridge.languages.language import Compiled, Definition, Standing
 from bridge.languages.launch_shape import LaunchShape, launch_shape
-from bridge.languages.machine_code import load_cubin
+from bridge.languages.machine_code import load_cubin, load_for_each_chip
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 
@@ -305,15 +305,16 @@ class _Triton(CubinLanguage[TritonDefinition]):
         self, definition: TritonDefinition, options: GridOptions, signature: Signature, scratch_bytes: int, traced: str
     ) -> DevicePlan:
         def compile_for(capability: int) -> TritonCode:
-            code = definition.compile(signature, capability)
+            with self.refusing(definition):
+                code = definition.compile(signature, capability)
             if code.scratch_bytes > scratch_bytes:
                 raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
             return code
 
         launches = []
         if 0 not in options.grid:
-            handles, compiled = self.load_for_each_chip(
-                definition, compile_for, lambda code, ordinal: _load(definition, code, options, ordinal)
+            handles, compiled = load_for_each_chip(
+                compile_for, lambda code, ordinal: _load(definition, code, options, ordinal)
             )
             if definition.content(signature) != traced:
                 raise KernelCompileError(

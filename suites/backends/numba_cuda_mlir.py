@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -22,34 +21,12 @@ OPTIONS = ("device", "fastmath", "launch_bounds", "max_registers")
 """The options of ``cuda.jit`` that both compilers have."""
 
 
-@dataclass(frozen=True)
-class MlirKernel(Kernel):
-    """A kernel of numba-cuda that numba-cuda-mlir compiles.
+class MlirKernel(CudaKernel):
+    """A kernel of numba-cuda that numba-cuda-mlir compiles."""
 
-    Attributes:
-        given: The kernel and how it is launched.
-    """
-
-    given: CudaKernel
-
-    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
-        """The callable of :func:`bridge.numba_cuda_kernel`."""
-        kernel = ported(self.given.kernel_of(inputs, outs))
-        return replace(self.given, dispatcher=kernel, select=None).build(inputs, outs)
-
-    @property
-    def adds_atomically(self) -> bool:
-        """As the kernel itself."""
-        return self.given.adds_atomically
-
-    @property
-    def returns_list(self) -> bool:
-        """As the kernel itself."""
-        return self.given.returns_list
-
-    def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
-        """As the kernel itself."""
-        return self.given.aliases(inputs, outs)
+    def kernel_of(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Any:
+        """The kernel that runs for the shapes of a call, made by numba-cuda-mlir."""
+        return ported(super().kernel_of(inputs, outs))
 
 
 def accept(given: Any) -> Kernel | None:
@@ -57,7 +34,7 @@ def accept(given: Any) -> Kernel | None:
     if isinstance(given, MlirKernel):
         return given
     accepted = accept_kernel(given)
-    return MlirKernel(accepted) if isinstance(accepted, CudaKernel) else None
+    return MlirKernel(**vars(accepted)) if isinstance(accepted, CudaKernel) else None
 
 
 def missing() -> str | None:

@@ -53,7 +53,7 @@ def code_of(operator: str, backend: str) -> list[str] | None:
         declared = catalogue.operators()[operator].kernels[Backend.NUMBA_CUDA_MLIR]
         kernel: Any = Backend.NUMBA_CUDA_MLIR.accept(declared)
         module = import_module(f"suites.ops.{operator}.numba_cuda")
-        roots = {name for name, value in vars(module).items() if value in vars(kernel.given).values()}
+        roots = {name for name, value in vars(module).items() if value in vars(kernel).values()}
     text = path.read_text(encoding="utf-8")
     body = [node for node in ast.parse(text).body if not isinstance(node, ast.Import | ast.ImportFrom)]
     shown = {

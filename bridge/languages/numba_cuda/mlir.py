@@ -6,6 +6,7 @@ Only the functions import numba-cuda-mlir, because ``import bridge`` must work w
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +16,11 @@ import jax.numpy as jnp
 
 from bridge.errors import BridgeError, KernelTypeError
 from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import load_everywhere, local_ordinals
+from bridge.ffi.cuda.devices import local_ordinals
 from bridge.ffi.plans.device import Launch
 from bridge.languages.extras import require_gpu
 from bridge.languages.launch_shape import LaunchShape
-from bridge.languages.machine_code import load_cubin
+from bridge.languages.machine_code import load_cubin, load_for_each_chip
 from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition, check_declared, defaults, refused
 from bridge.signature.array_types import ArrayType
@@ -138,21 +139,17 @@ def compile_for_gpus(
     Raises:
         KernelCompileError: The compiler refuses the kernel for these types.
     """
-    first = driver.compute_capability(local_ordinals()[0])
-    codes = {first: compile_kernel(definition, arrays, first)}
+    compile_for = functools.cache(functools.partial(compile_kernel, definition, arrays))
+    first = compile_for(driver.compute_capability(local_ordinals()[0]))
 
     def launch(shape: LaunchShape) -> Launch:
-        def load(ordinal: int) -> int:
-            capability = driver.compute_capability(ordinal)
-            if capability not in codes:
-                codes[capability] = compile_kernel(definition, arrays, capability)
-            code = codes[capability]
+        def load(code: MlirCode, ordinal: int) -> int:
             return load_cubin(definition.name, code.content, code.symbol, shape, code.is_cooperative, ordinal)
 
-        handles = load_everywhere(load)
-        return array_launch(definition.name, handles, shape, arrays, codes[first].is_cooperative, memref_words)
+        handles, _ = load_for_each_chip(compile_for, load)
+        return array_launch(definition.name, handles, shape, arrays, first.is_cooperative, memref_words)
 
-    return codes[first].identity, launch
+    return first.identity, launch
 
 
 def memref_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:

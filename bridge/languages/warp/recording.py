@@ -11,7 +11,6 @@ of each block, and the launches that take the place of the library's functions.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import math
 import re
@@ -19,7 +18,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -237,8 +236,9 @@ class _Recorder:
                     block.patches.append((index, *place))
                     touched.append((place[0], _USES[kind]))
             elif kind == "v":
-                target = getattr(argument, "contents", argument)
-                block.point(index, block.put(bytes(target)))
+                value = bytes(getattr(argument, "contents", argument))
+                self.refuse_addresses("a value", value)
+                block.point(index, block.put(value))
             else:
                 descriptor = argument.contents
                 at = block.put(bytes(descriptor))
@@ -290,8 +290,6 @@ class _Recorder:
         touched: list[tuple[int | None, int | Uses]] = []
         for index, (argument, at) in enumerate(zip(arguments, offsets, strict=True)):
             kind = type(argument)
-            if isinstance(argument, ctypes.c_uint64 | ctypes.c_int64) and self.place(argument.value) is not None:
-                self.refuse(f"{kernel.key} gets the address of an array as a number")
             found = self.fill_in(block, start + at, kind, bytes(argument))
             is_plain = hasattr(kind, "grad") and index < count
             touched += [(each, index if is_plain else UNKNOWN) for each in found]
@@ -315,7 +313,15 @@ class _Recorder:
                 block.patches.append(((at + byte) // WORD_BYTES, *place))
             if address:
                 found.append(None if place is None else place[0])
+        self.refuse_addresses("an argument", content, set(addresses_in(kind)))
         return found
+
+    def refuse_addresses(self, what: str, content: bytes, known: Collection[int] = ()) -> None:
+        """Refuses memory that holds the address of an array, besides at these bytes: it is another one in a call."""
+        for byte in range(0, len(content) - WORD_BYTES + 1, WORD_BYTES):
+            address = int.from_bytes(content[byte : byte + WORD_BYTES], "little")
+            if byte not in known and address and self.place(address) is not None:
+                self.refuse(f"{what} holds the address of an array as a number. Pass the array itself to the kernel")
 
     def recording(self, array_count: int) -> WarpRecording:
         """The recording. The first buffers are the function's arrays."""

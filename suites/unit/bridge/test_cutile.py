@@ -12,7 +12,7 @@ import pytest
 
 import bridge
 from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError, UnavailableError
-from bridge.languages import cubins, cutile
+from bridge.languages import cutile, machine_code
 from suites.backends.cutile import MISSING, ct, kernel
 from suites.unit.bridge import copies_in_blocks
 from suites.unit.bridge.entries import call_in
@@ -110,8 +110,8 @@ def test_what_cutile_refuses_names_the_kernel(monkeypatch):
 
 
 def test_each_kind_of_gpu_gets_its_own_code(monkeypatch):
-    monkeypatch.setattr(cubins, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
-    monkeypatch.setattr(cubins.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
+    monkeypatch.setattr(machine_code, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
+    monkeypatch.setattr(machine_code.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
     monkeypatch.setattr(cutile, "load_cubin", lambda name, code, *_: code)
     (launch,) = call_in(shifted(), OUT).compiled("cuda").load().launches
     assert len(set(launch.handles)) == 2

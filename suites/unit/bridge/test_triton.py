@@ -12,7 +12,7 @@ import pytest
 
 import bridge
 from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError, UnavailableError
-from bridge.languages import cubins
+from bridge.languages import machine_code
 from bridge.languages import triton as module
 from bridge.languages.triton import blocks_of, launch_of
 from suites.unit.bridge.entries import call_in
@@ -165,8 +165,8 @@ def test_descriptors_that_a_kernel_makes_have_scratch_memory(monkeypatch):
     launch = launch_of(call.definition, (7,), call.options, code)
     assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1), (2, 2)]
     assert code_in(DOUBLED, SQUARE, capability=80)[1].scratch_bytes == 0
-    monkeypatch.setattr(cubins, "load_everywhere", lambda load: (load(0),))
-    monkeypatch.setattr(cubins.driver, "compute_capability", lambda ordinal: 90)
+    monkeypatch.setattr(machine_code, "load_everywhere", lambda load: (load(0),))
+    monkeypatch.setattr(machine_code.driver, "compute_capability", lambda ordinal: 90)
     monkeypatch.setattr(module, "_load", lambda *arguments: 7)
     plan = call.compiled("cuda").load()
     assert (len(plan.outputs), plan.alignments) == (2, [16, 16, 128])
@@ -219,8 +219,8 @@ def test_numbers_and_launch_options_are_passed_as_the_kernel_declares_them():
 
 def test_a_variable_that_changes_after_the_trace_is_an_error(monkeypatch):
     traced = call_in(bridge.triton_kernel(staged, SPEC, grid=1, n=7, factor=1), SPEC)
-    monkeypatch.setattr(cubins, "load_everywhere", lambda load: (load(0),))
-    monkeypatch.setattr(cubins.driver, "compute_capability", lambda ordinal: 90)
+    monkeypatch.setattr(machine_code, "load_everywhere", lambda load: (load(0),))
+    monkeypatch.setattr(machine_code.driver, "compute_capability", lambda ordinal: 90)
     monkeypatch.setattr(module, "_load", lambda *arguments: 7)
     monkeypatch.setitem(globals(), "WEIGHT", tl.constexpr(2))
     with pytest.raises(KernelCompileError, match="staged uses a variable that changed after the trace"):
@@ -267,8 +267,8 @@ def test_what_triton_refuses_names_the_kernel(monkeypatch):
 def test_gpus_whose_launches_differ_are_refused_together(monkeypatch):
     call, code = code_in(scaled(), OUT)
     made = {80: code, 90: code._replace(shared_bytes=512)}
-    monkeypatch.setattr(cubins, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
-    monkeypatch.setattr(cubins.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
+    monkeypatch.setattr(machine_code, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
+    monkeypatch.setattr(machine_code.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
     monkeypatch.setattr(module, "_load", lambda *arguments: 7)
     monkeypatch.setattr(type(call.definition), "compile", lambda self, signature, capability: made[capability])
     with pytest.raises(LaunchError, match=r"scale takes other threads or memory .*: sm_80, sm_90"):

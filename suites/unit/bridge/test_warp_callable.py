@@ -278,6 +278,28 @@ def raises(a: FLOATS, out: FLOATS):
     raise LookupError("of its own")
 
 
+@wp.struct
+class Handle:
+    address: wp.uint64
+
+
+@wp.kernel
+def number_in(handle: Handle, out: FLOATS):
+    out[wp.tid()] = wp.float32(handle.address)
+
+
+def hides_address(a: FLOATS, out: FLOATS):
+    handle = Handle()
+    handle.address = a.ptr
+    wp.launch(number_in, dim=out.shape, inputs=[handle], outputs=[out])
+
+
+def fills_in_address(a: FLOATS, out: FLOATS):
+    handle = Handle()
+    handle.address = a.ptr
+    wp.full(3, handle, dtype=Handle)
+
+
 def bypasses(a: FLOATS, out: FLOATS):
     memset(out.ptr, 0, 32)
 
@@ -290,7 +312,8 @@ REFUSED = [
     (branches, "it calls warp.capture_if, whose condition"), (builds, "it calls Warp's wp_hash_grid_create_host"),
     (copies_kept, "wp_memcpy_h2h got memory that is no array of this call"),
     (changes_kept, "a kernel may write to an array that is no argument"),
-    (takes_address, "number gets the address of an array as a number"), (raises, "LookupError: of its own"),
+    (takes_address, "an argument holds the address of an array"), (hides_address, "an argument holds the address"),
+    (fills_in_address, "a value holds the address of an array as a number"), (raises, "LookupError: of its own"),
     (forgets, "it does not write to its output 'out'"),
     (bypasses, "Warp's own record holds 1 operations that went past this one"),
 ]  # fmt: skip
