@@ -15,6 +15,7 @@ from bridge.ffi.cuda.devices import Limits
 from bridge.ffi.plans.device import Patch
 from bridge.languages import Signature
 from bridge.languages.launch_shape import LaunchShape
+from bridge.languages.machine_code import load_for_each_chip
 from bridge.languages.numba_cuda import cuda_jit
 from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.languages.numba_cuda.cuda_jit import CudaOptions
@@ -151,6 +152,14 @@ class _Gpu:
 
     def __exit__(self, *error):
         self._current.__exit__(*error)
+
+
+def test_a_kernel_is_compiled_once_for_each_kind_of_gpu(devices, monkeypatch):
+    monkeypatch.setattr(ordinals, "local_ordinals", lambda: [0, 1, 2])
+    monkeypatch.setattr(driver, "compute_capability", {0: 80, 1: 90, 2: 80}.get)
+    compiled = []
+    made = load_for_each_chip(lambda each: compiled.append(each) or each, lambda code, ordinal: 10 * code + ordinal)
+    assert (made, compiled) == (((800, 901, 802), {80: 80, 90: 90}), [80, 90])
 
 
 def test_arrays_are_passed_as_numba_cuda_passes_them():

@@ -15,6 +15,7 @@ from suites.unit.bridge.test_cuda_builds import devices  # noqa: F401
 
 cuda = pytest.importorskip("numba_cuda_mlir.cuda", reason="numba-cuda-mlir is not installed")
 
+tools = pytest.importorskip("numba_cuda_mlir.tools")
 PLATFORM = "cuda" if cuda.is_available() else "cpu"
 N = 1000
 X = np.linspace(-5, 5, N, dtype=np.float32)
@@ -65,7 +66,9 @@ def test_kernels_compile_for_three_generations_without_a_gpu(wrap, capability, d
         spec = jax.ShapeDtypeStruct((N,), dtype)
         copy = kernel_at(0, SOURCE.replace("* 2", ""))
         call = call_in(wrap(copy, spec), spec)
+    known = tools._cached_cc
     assert mlir.compile_kernel(call.definition, call.signature.arrays, capability).content[:4] == b"\x7fELF"
+    assert tools._cached_cc is known  # the GPU of the process again
 
 
 def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands(wrap, tmp_path):

@@ -21,6 +21,7 @@ from bridge import (
     jax_kernel,
     warp_callable,
 )
+from bridge.languages.warp import recording
 from suites.backends.warp_blocks import wp
 from suites.unit.processes import output
 
@@ -434,6 +435,18 @@ def test_a_function_gets_its_floats_unrounded_and_the_kernels_of_its_last_defini
         for python_call in (False, True):
             (result,) = warp_callable(steps, python_call=python_call)(X, 0.1)
             np.testing.assert_allclose(result, X + 10 * number, rtol=1e-6)
+    with pytest.raises(SignatureError, match="1e\\+39"):
+        warp_callable(steps)(X, 1e39)
+
+
+def test_temporaries_of_a_loop_share_no_address_with_each_other():
+    def sums(*arrays):
+        for size in range(1, 50):
+            wp.launch(increment, dim=size, inputs=[wp.zeros(size, dtype=float)])
+
+    made = recording.record("sums", sums, lambda reserve: [])
+    assert made.temporaries == tuple(4 * size for size in range(1, 50))
+    assert {at for operation in made.operations for at, _ in operation.touched} == set(range(49))
 
 
 def test_an_array_of_an_earlier_recording_is_refused():

@@ -15,7 +15,7 @@ import pytest
 from bridge import PlatformError, RecordingError, jax_kernel, warp_callable
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
-from bridge.languages.warp import callables, cuda_plan
+from bridge.languages.warp import callables, cuda_plan, device_memory
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
 from bridge.languages.warp.recording import WarpRecording
@@ -113,6 +113,14 @@ def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
     stand_in.launches.clear()
     np.testing.assert_array_equal(warp_callable(asks)(X)[0], 2 * X)
     assert stand_in.launches == [(2, 32), (1, 256), (5, 64)]
+
+
+@pytest.mark.parametrize(("multiple", "size", "bits"), [(1, 8, 8), (8, 6, 16), (4, 64, 32), (8, 64, 64)])
+def test_memory_is_cleared_in_the_widest_words_that_its_address_and_size_allow(multiple, size, bits, monkeypatch):
+    launches = []
+    monkeypatch.setattr(device_memory.wp, "launch", lambda kernel, **how: launches.append(how["inputs"][-1]))
+    assert device_memory.launch_instead("wp_memset_host", lambda address: multiple, (4096, 0, size))
+    assert [(array.dtype, array.size) for array in launches] == [(getattr(wp, f"uint{bits}"), 8 * size // bits)]
 
 
 def test_a_sort_is_refused_by_name(stand_in):

@@ -8,7 +8,7 @@ import pytest
 import warp as wp
 
 from suites import Backend, RawKernel, WarpKernel, backends
-from suites.backends import numba_cuda
+from suites.backends import numba_cuda, numba_cuda_mlir
 from suites.backends.numba_cuda import MISSING, cuda
 from suites.declare.acceptance import accepted
 from suites.errors import OperatorError
@@ -118,3 +118,22 @@ def test_jnp_multiplies_in_float32_unless_the_user_says_otherwise(setting, preci
         program = jax.make_jaxpr(call)(matrix, matrix)
     (product,) = [equation for equation in program.eqns if equation.primitive.name == "dot_general"]
     assert product.params["precision"][0].name == precision
+
+
+class TestNumbaCudaMlir:
+    @pytest.fixture(autouse=True)
+    def compiler(self):
+        pytest.importorskip("numba_cuda_mlir", reason="numba-cuda-mlir is not installed")
+
+    def test_a_ported_kernel_keeps_its_options_and_default_values(self):
+        def kernel(x, out, *, factor=2):
+            return factor
+
+        roomy = numba_cuda_mlir.ported(numba_cuda.roomy_kernel(256, 2)(kernel))
+        assert roomy.targetoptions["launch_bounds"] == (256, 2)
+        assert roomy.py_func(0, 0) == 2
+        assert numba_cuda_mlir.ported(roomy) is roomy
+
+    def test_a_missing_compiler_is_a_reason(self, monkeypatch):
+        monkeypatch.setattr(numba_cuda_mlir.importlib.util, "find_spec", lambda name: None)
+        assert Backend.NUMBA_CUDA_MLIR.missing() == "numba-cuda-mlir is not installed"
