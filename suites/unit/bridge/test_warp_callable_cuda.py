@@ -118,9 +118,13 @@ def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
 @pytest.mark.parametrize(("multiple", "size", "bits"), [(1, 8, 8), (8, 6, 16), (4, 64, 32), (8, 64, 64)])
 def test_memory_is_cleared_in_the_widest_words_that_its_address_and_size_allow(multiple, size, bits, monkeypatch):
     launches = []
-    monkeypatch.setattr(device_memory.wp, "launch", lambda kernel, **how: launches.append(how["inputs"][-1]))
+    monkeypatch.setattr(
+        device_memory.wp, "launch", lambda *kernel, **how: launches.append((*kernel, how["inputs"][-1]))
+    )
     assert device_memory.launch_instead("wp_memset_host", lambda address: multiple, (4096, 0, size))
-    assert [(array.dtype, array.size) for array in launches] == [(getattr(wp, f"uint{bits}"), 8 * size // bits)]
+    ((kernel, array),) = launches
+    assert kernel is device_memory._fill_words
+    assert (array.dtype, array.size) == (getattr(wp, f"uint{bits}"), 8 * size // bits)
 
 
 def test_a_sort_is_refused_by_name(stand_in):
