@@ -70,11 +70,11 @@ def warp_callable(
     without a GPU can export a call for CUDA.
 
     Args:
-        func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then
-            outputs. It may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy, scan, sum and (on the CPU)
-            sort arrays, and make temporaries with ``wp.zeros`` and ``wp.empty``. It names no device, waits for no
-            other thread that uses Warp, writes every element of its outputs, and does not write to its inputs. What it does depends only on shapes, and on the
-            values of parameters that are no arrays.
+        func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then outputs. It
+            may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy, scan, sum and (on the CPU) sort arrays,
+            and make temporaries with ``wp.zeros`` and ``wp.empty``. It names no device, waits for no other thread that
+            uses Warp, writes every element of its outputs, and does not write to its inputs. What it does depends only
+            on shapes, and on the values of parameters that are no arrays.
         num_outputs: Number of arrays returned, in/out arguments included.
         graph_mode: Changes nothing, nor do the three parameters for its modes: XLA decides what it records into CUDA
             graphs.
