@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -98,7 +99,7 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType], capa
         cure = next((cure for construct, cure in _CURES.items() if construct in str(error)), "")
         raise refused(definition, array_types, error, cure) from error
     about = compiled.metadata
-    text = str(about["mlir_module_str"]).replace(f'chip = "sm_{capability}"', "")
+    text = _with_numbers_for_names(str(about["mlir_module_str"]).replace(f'chip = "sm_{capability}"', ""))
     plain = {name: value for name, value in options.items() if isinstance(value, str | int | float | tuple)}
     del plain["chip"]
     is_alone = not options.get("link") and not about["linked_external_link_items"]
@@ -108,6 +109,16 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType], capa
         f"{sorted(plain.items())}\n{text}" if is_alone else None,
         bool(about.get("use_cooperative")),
     )
+
+
+_DEFINED = re.compile(r"(?:\bfunc\b[^@\n]*@([\w$]+)[^\n]*\{$|\bglobal\b[^@\n]*@([\w$]+))", re.MULTILINE)
+
+
+def _with_numbers_for_names(text: str) -> str:
+    """The code with a number for each name that it defines: some names have an address or a count of the process."""
+    names = dict.fromkeys(function or variable for function, variable in _DEFINED.findall(text))
+    numbers = {name: str(number) for number, name in enumerate(names)}
+    return re.sub(r"(?<=@)[\w$]+", lambda found: numbers.get(found[0], found[0]), text)
 
 
 _LOCK = threading.Lock()

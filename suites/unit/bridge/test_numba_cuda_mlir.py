@@ -10,6 +10,8 @@ import pytest
 from bridge import KernelCompileError, KernelTypeError, XLACustomKernel, export_checks, numba_cuda_kernel
 from bridge.ffi.plans.device import Patch
 from bridge.languages.numba_cuda import cuda_jit, mlir
+from suites.backends.numba_cuda_mlir import ported
+from suites.ops.rms_norm.numba_cuda import rms_norm_cuda
 from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_builds import devices  # noqa: F401
 
@@ -75,6 +77,11 @@ def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands(wrap, tmp_p
     def key(kernel, **options):
         return call_in(wrap(kernel, **options), OUT).describe("cuda")[1]
 
+    exponential, sine = (
+        kernel_at(0, SOURCE.replace("* 2", "").replace("x[i]", f"math.{name}(x[i])"), math=math)
+        for name in ("exp", "sin")
+    )
+    assert key(exponential) != key(sine)  # functions that another library defines keep their names
     others = [
         kernel_at(0, SOURCE.replace("2", "3")),
         kernel_at(0, SOURCE.replace("cuda.jit", "cuda.jit(fastmath=True)")),
@@ -85,6 +92,19 @@ def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands(wrap, tmp_p
     linked = cuda.jit(link=[str(tmp_path / "code.ptx")])(scale.py_func)
     call = call_in(wrap(linked), OUT)
     assert mlir.compile_kernel(call.definition, call.signature.arrays, 90).identity is None
+
+
+def test_equal_code_has_one_identity_wherever_its_functions_lie_in_memory(wrap):
+    specs = [jax.ShapeDtypeStruct(shape, np.float32) for shape in ((4, 8), (8,), (4, 8))]
+    kernels = []
+    for _ in range(2):
+        ported.cache_clear()
+        kernels.append(ported(rms_norm_cuda))
+    calls = [call_in(wrap(kernel, specs[2]), *specs[:2]) for kernel in kernels]
+    one, other = (mlir.compile_kernel(call.definition, call.signature.arrays, 90).identity for call in calls)
+    assert "func.call @" in one  # by a name with an address
+    assert "workgroup" in one  # memory by a name with a count
+    assert one == other
 
 
 def test_default_values_and_a_whole_grid_that_waits(wrap):
