@@ -1,7 +1,7 @@
 """Features of Numba, each in a function of its own; each returns ``c`` times the sum of ``x``.
 
-Run as a program, it calls them from kernels of the bridge and from plain Numba, in the order of its first argument.
-Others name the features; by default it calls all of them.
+Run as a program, it calls them in the order of its arguments: ``bridge`` all from kernels, ``numba`` all from plain
+Numba, ``bridge:closures`` one of them.
 """
 
 import sys
@@ -21,8 +21,16 @@ X = np.arange(1.0, 9)
 
 
 @numba.njit
-def recursive(x, c, at=0):
-    return recursive(x, c, at + 1) + x[at] * c if at < x.size else 0.0
+def tree(v, depth, c):
+    return tree(v, depth - 1, c) / 2 + tree(v, depth - 2, c) / 2 if depth > 0 else v * c
+
+
+@numba.njit
+def recursive(x, c):
+    s = 0.0
+    for v in x:
+        s += tree(v, x.size, c)
+    return s
 
 
 exec(  # longer than LLVM inlines
@@ -289,7 +297,8 @@ def in_bridge(feature, c):
 
     @numba.njit
     def kernel(x, out):
-        out[0] = feature(x.copy(), c)
+        out[0] = feature(x.copy(), c)  # twice: LLVM inlines a function that is called once
+        out[0] = out[0] / 2 + feature(x.copy(), c) / 2
 
     return float(numba_kernel(kernel, jax.ShapeDtypeStruct((1,), np.float64))(jnp.asarray(X))[0])
 
@@ -306,13 +315,17 @@ def in_numba(feature, c):
     return float(out[0])
 
 
+def run(way, feature, factor):
+    """Calls a feature in one of two ways, and looks at the result."""
+    print(way, feature.__name__, flush=True)
+    got = {"bridge": in_bridge, "numba": in_numba}[way](feature, factor)
+    assert abs(got - factor * X.sum()) < 1e-9 * got, (got, factor * X.sum())
+
+
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)
-    ways, names = sys.argv[1].split(","), sys.argv[2:]
-    for turn, way in enumerate(ways):
+    for turn, asked in enumerate(sys.argv[1:]):
+        way, _, name = asked.partition(":")
         for position, each in enumerate(FEATURES):
-            if not names or each.__name__ in names:
-                print(way, each.__name__, flush=True)
-                factor = 2.0 + 3 * turn + position
-                got = {"bridge": in_bridge, "numba": in_numba}[way](each, factor)
-                assert abs(got - factor * X.sum()) < 1e-9 * got, (got, factor * X.sum())
+            if name in ("", each.__name__):
+                run(way, each, 2.0 + 3 * turn + position)
