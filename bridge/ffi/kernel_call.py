@@ -204,6 +204,9 @@ def _composed(ctx: mlir.LoweringRuleContext, call: Call, platform: str) -> Compo
     if split is not None:
         return run_split(split, division, part), ctx
     if call.checks is not None:
+        # Not partitioned: JAX frees the callbacks of a part once the part is lowered, but XLA calls them later.
+        if division.splittable and partitioned_context(ctx, division) is not None:
+            division.warn_of_no_split("is checked by debug mode")
         exported = ctx.module_context.lowering_parameters.for_export
         return call.checks.around(replace(call, checks=None), platform, exported), ctx
     if call.has_side_effect and (whole := whole_on_each_device(division, ctx.avals_in)) is not None:

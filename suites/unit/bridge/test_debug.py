@@ -12,7 +12,16 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 import bridge
-from bridge import DebugError, XLACustomKernel, cuda_raw_kernel, debug_mode, jax_kernel, numba_kernel, use_backend
+from bridge import (
+    DebugError,
+    GatherWarning,
+    XLACustomKernel,
+    cuda_raw_kernel,
+    debug_mode,
+    jax_kernel,
+    numba_kernel,
+    use_backend,
+)
 from bridge.debug import findings
 from bridge.debug.findings import kept
 from bridge.debug.mode import OFF, current_mode
@@ -212,7 +221,8 @@ class TestDevices:
         op = operator(unfinished)
         op.def_partitioning("i -> i", split="i")
         x = jax.device_put(jnp.tile(X, 8), NamedSharding(mesh, PartitionSpec("d")))
-        with pytest.raises(DebugError, match=r"did not write 2 of 48 elements.*first at \[46\]"), only("outputs"):
+        found = pytest.raises(DebugError, match=r"did not write 2 of 48 elements.*first at \[46\]")
+        with found, only("outputs"), pytest.warns(GatherWarning, match="is checked by debug mode and runs on a mesh"):
             jax.block_until_ready(jax.jit(lambda x: op(x))(x))
 
 
