@@ -54,6 +54,7 @@ import os
 import jax
 
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", str(int(jax.default_backend() != "gpu")))
+os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")  # the arrays of this page are small
 
 import math
 import time
