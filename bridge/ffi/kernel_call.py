@@ -27,7 +27,7 @@ from bridge.ffi.mesh.automatic import (
 )
 from bridge.ffi.mesh.division import Division, Parts, split_of
 from bridge.ffi.mesh.explicit import run_split
-from bridge.ffi.plans import aliasing, poison
+from bridge.ffi.plans import poison
 from bridge.ffi.target import Target, key_of
 
 ATTACH_A_RULE = (
@@ -231,8 +231,6 @@ def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, pla
     if not exported or available(platform):
         call.entry(platform)
     attributes: dict[str, Any] = {"kernel": description}
-    if call.aliases and platform == "cuda":
-        attributes["aliases"] = aliasing.pairs(call.aliases, ctx.avals_out)
     if call.poison is not None:
         target = _poisoned(target)
         target.install()
@@ -240,7 +238,21 @@ def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, pla
     rule = jax.ffi.ffi_lowering(
         target.name, operand_output_aliases=dict(call.aliases), has_side_effect=call.has_side_effect
     )
-    return rule(ctx, *operands, key=np.int64(key_of(description)), **attributes)
+    if platform == "cuda":
+        operands = (*_apart(ctx, ctx.avals_in, operands),)
+    results = rule(ctx, *operands, key=np.int64(key_of(description)), **attributes)
+    return _apart(ctx, ctx.avals_out, results) if platform == "cuda" else results
+
+
+def _apart(ctx: mlir.LoweringRuleContext, avals: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+    """The arrays behind a barrier, so that XLA fuses no slice of a larger array into a call, and no update of one.
+
+    Since jaxlib 0.11 it would do so on GPUs: a kernel would get addresses that are multiples of no more than the size
+    of an element. And in ``x.at[:n].set(f(x[:n]))`` it would read and write the same memory.
+    """
+    barrier = mlir.lower_fun(lambda *arrays: jax.lax.optimization_barrier(arrays), multiple_results=True)
+    apart: Sequence[Any] = barrier(ctx.replace(avals_in=avals, avals_out=avals), *values)
+    return apart
 
 
 @functools.cache

@@ -280,15 +280,15 @@ def _cuda() -> Any:
 
 
 def _cuda_python() -> Any:
-    from bridge.ffi.cuda import execution
+    from bridge.ffi.plans import callback
 
-    return execution.execute_callback()
+    return callback.make_execute()
 
 
 def _cuda_host() -> Any:
-    from bridge.ffi.cuda import execution
+    from bridge.ffi.plans import host
 
-    return execution.execute_host()
+    return host.make_execute_on_stream()
 
 
 CPU = Target("bridge_cpu", "cpu", _host, is_portable=True)

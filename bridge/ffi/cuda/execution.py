@@ -7,7 +7,7 @@ from typing import Any
 
 from bridge.ffi.cuda import driver
 from bridge.ffi.native.addresses import c_function, c_string
-from bridge.ffi.plans import aliasing, callback, device, host, poison
+from bridge.ffi.plans import device, poison
 
 
 @device.DESCRIBE
@@ -18,22 +18,7 @@ def _describe(status: int, name: int) -> int:
 
 def execute_launches() -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.device.DevicePlan`."""
-    return _copying(device.compile_execute(c_function(driver.library().cuLaunchKernelEx), c_function(_describe)))
-
-
-def execute_callback() -> Any:
-    """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
-    return _copying(callback.make_execute())
-
-
-def execute_host() -> Any:
-    """Native ``(frame, plan) -> error`` that runs a :class:`~bridge.ffi.plans.host.HostPlan` with XLA's stream."""
-    return _copying(host.make_execute_on_stream())
-
-
-def _copying(execute: Any) -> Any:
-    copy = c_function(driver.library().cuMemcpyDtoDAsync_v2)
-    return aliasing.copy_before(execute, copy, c_function(_describe))
+    return device.compile_execute(c_function(driver.library().cuLaunchKernelEx), c_function(_describe))
 
 
 def device_fill() -> Any:

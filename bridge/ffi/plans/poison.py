@@ -70,7 +70,7 @@ def fill_before(execute: Callable[..., Any], fill: Callable[..., Any], on_stream
 
     @native
     def run(frame, plan):
-        words = load(array_attribute(frame, ARRAY.INT64), ARRAY.DATA)
+        words = load(array_attribute(frame), ARRAY.DATA)
         where = stack_words(2)
         error = stream_and_device(frame, where, on_stream)
         if error != 0:

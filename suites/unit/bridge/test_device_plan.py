@@ -1,6 +1,7 @@
 """Device plans: what reaches cuLaunchKernelEx, tested on the CPU with a stand-in that records its arguments."""
 
 import ctypes
+import re
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,8 @@ from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.plans import device
 from bridge.ffi.plans.device import OUT_OF_MEMORY, DevicePlan, Launch, Patch
-from bridge.ffi.target import Target
-from suites.unit.bridge.entries import call_of
+from bridge.ffi.target import CUDA, Target
+from suites.unit.bridge.entries import PlanCall, call_of
 
 
 class _Attribute(ctypes.Structure):
@@ -144,6 +145,17 @@ class TestAlignment:
         with pytest.raises(jax.errors.JaxRuntimeError, match=needs):
             recorder.call(plan_of(alignments=alignments), self.ROWS, shape=(6,), vmapped=jax.vmap)
         assert len(recorder.launches) == 1  # the first element was aligned
+
+
+def test_xla_fuses_no_slice_and_no_update_into_a_call_on_a_gpu():
+    """Since jaxlib 0.11 it does, if nothing stands between them: a kernel then overwrites the input that it reads."""
+    call = PlanCall("kernel", (((8,), FLOAT),), target=CUDA, description="", address=0)
+    function = jax.jit(lambda x: x.at[1:9].set(bind(call, x[2:10])[0]))
+    unchecked = [jax.export.DisabledSafetyCheck.custom_call(CUDA.name)]
+    text = jax.export.export(function, platforms=["cuda"], disabled_checks=unchecked)(jnp.zeros(16)).mlir_module()
+    taken, made = re.search(rf"(%\S+) = stablehlo.custom_call @{CUDA.name}\((%\S+)\)", text).group(2, 1)
+    assert f"{taken} = stablehlo.optimization_barrier" in text
+    assert re.findall(rf"= (\S+)[^=\n]* {made}\b", text) == ["stablehlo.optimization_barrier"]
 
 
 @pytest.mark.parametrize(("status", "code"), [(OUT_OF_MEMORY, "RESOURCE_EXHAUSTED"), (701, "INTERNAL")])

@@ -1,4 +1,4 @@
-"""Fills and copies that CUDA makes before a kernel runs, tested on the CPU with stand-ins for its functions."""
+"""Fills that CUDA makes before a kernel runs, tested on the CPU with stand-ins for its functions."""
 
 import ctypes
 
@@ -11,7 +11,7 @@ from jax import ShapeDtypeStruct as Spec
 
 from bridge import numba_kernel
 from bridge.ffi.native.addresses import c_function, c_string
-from bridge.ffi.plans import aliasing, device, poison
+from bridge.ffi.plans import device, poison
 from bridge.ffi.target import CPU, key_of
 from suites.unit.bridge.entries import call_in
 
@@ -67,14 +67,6 @@ def memset():
     return StandIn("fill", ctypes.c_ubyte, ctypes.memset, before)
 
 
-@pytest.fixture(scope="module")
-def memcpy():
-    def before(inner, *addresses):
-        return aliasing.copy_before(inner, *addresses, on_stream=False)
-
-    return StandIn("copy", ctypes.c_uint64, ctypes.memmove, before)
-
-
 FILLS = {"fills": poison.fills([Spec(X.shape, X.dtype)], (), 1)}
 
 
@@ -90,21 +82,6 @@ def test_bytes_of_each_output():
     assert poison.fills(outputs, {2}, 1).tolist() == [48, 0x5A, 4, 1, 0, 0x5A, 8, 0x55]  # XLA packs int4
 
 
-COPIES = {"aliases": aliasing.pairs([(0, 0)], [Spec(X.shape, X.dtype)])}
-
-
-@pytest.mark.parametrize(
-    ("x", "shares", "copied"),
-    [(X[None], False, [X.nbytes]), (X[None], True, []), (X[None][:0], False, [])],
-    ids=["it lies elsewhere", "it lies there already", "it has no elements"],
-)
-def test_an_aliased_input_is_copied_before_the_kernel_runs_if_it_must_be(memcpy, x, shares, copied):
-    np.testing.assert_array_equal(memcpy.run(x, shares=shares, **COPIES), x + np.float32([1, 1, 1, 1, 0, 0]))
-    assert [size for _, size, _ in memcpy.noted] == copied
-
-
-def test_a_refusal_of_cuda_is_an_error(memset, memcpy):
+def test_a_refusal_of_cuda_is_an_error(memset):
     with pytest.raises(jax.errors.JaxRuntimeError, match="the fill of an output: 7"):
         memset.run(X, status=7, **FILLS)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="the copy of an aliased input: 7"):
-        memcpy.run(X, status=7, **COPIES)
