@@ -122,7 +122,7 @@ def wrong_outputs(results: Sequence[Any], outputs: Sequence[Any]) -> Verdict | N
 
 
 def _compare(got: Array, expected: Expected) -> _Comparison:
-    if got.dtype.name not in WIDE:
+    if got.dtype not in WIDE:
         wrong = got != expected.value
         if expected.margin is not None:
             # A float64 would lose the last bits of large integers.
