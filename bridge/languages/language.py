@@ -171,6 +171,7 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
         options_type: Type of the options.
         dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
         with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
+        symbolic: Whether a kernel that is compiled for extents can be compiled for any where one is symbolic.
         compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
             Only for languages of one platform, or whose kernels have the same temporaries and copies on all of them.
             Other kernels are compiled when JAX lowers the call.
@@ -184,6 +185,7 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
     options_type: type[OptionsT]
     dtypes: tuple[str, ...] | None = None
     with_extents: bool = True
+    symbolic: bool = False
     compiles_when_traced: bool = True
     local_kernels: str | None = None
 
