@@ -148,12 +148,19 @@ def evidence(request: pytest.FixtureRequest) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Ends a check that judged no result as UNCHECKED: it would pass whatever the kernel does."""
-    result = yield
-    if "case" in pyfuncitem.fixturenames and pyfuncitem.path.parent == _CHECKS:
-        from suites.checks.judging.evidence import Evidence
+    """Ends a check that judged no result as UNCHECKED: it would pass whatever the kernel does. Says why one failed."""
+    if "case" not in pyfuncitem.fixturenames or pyfuncitem.path.parent != _CHECKS:
+        return (yield)
+    from suites.checks.judging.evidence import CheckFailed, Evidence
+    from suites.checks.reruns import with_cause
 
+    try:
+        result = yield
         pyfuncitem.stash.get(_EVIDENCE, Evidence()).finish()
+    except CheckFailed as failed:
+        case: Any = pyfuncitem.funcargs["case"]
+        failed.verdict = with_cause(case, failed.verdict)
+        raise
     return result
 
 

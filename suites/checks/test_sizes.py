@@ -12,7 +12,7 @@ from suites.backends.backend import Backend
 from suites.cells import repeated_inputs
 from suites.cells.case import SEED, Case, sample
 from suites.cells.tables import KERNELS, LARGE_SAMPLES
-from suites.checks.drawn.drawn_inputs import filled, is_parameter
+from suites.checks.drawn.drawn_inputs import whole_numbers
 from suites.checks.drawn.many_sizes import large_sizes, memory_alone, small_sizes, vast_size
 from suites.checks.drawn.session_choices import depth, session_seed
 from suites.checks.judging.call_loops import work
@@ -108,9 +108,5 @@ def _require_speed(case: Case, evidence: Evidence, small: float, large: float) -
 
 @functools.lru_cache(maxsize=6)  # the sizes of a full session, which each backend takes in turn
 def _whole(operator: Operator, dtype: str, size: int) -> Inputs:
-    """Whole numbers in place of floats: their sums are exact, so that a term that a kernel leaves out shows."""
     inputs = sample(operator, dtype, size, SEED)
-    if repeated_inputs.repeats(operator, size):
-        return inputs
-    names = ["whole" if array.dtype.kind == "f" and not is_parameter(array, inputs) else None for array in inputs]
-    return filled(operator, inputs, names, np.random.default_rng(SEED))
+    return inputs if repeated_inputs.repeats(operator, size) else whole_numbers(operator, inputs)

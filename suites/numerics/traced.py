@@ -137,6 +137,14 @@ def formula(reference: Callable[..., Any], inputs: Inputs, most: int = 8) -> str
     return ", ".join(names[:most]) + more
 
 
+def has_constants(reference: Callable[..., Any], inputs: Inputs) -> bool:
+    """Tells whether a reference holds floats that are not whole, such as a table of cosines."""
+    closed = traced(reference, inputs)
+    literals = [a.val for each in equations(closed.jaxpr) for a in each.invars if isinstance(a, core.Literal)]
+    arrays = [np.asarray(value) for value in (*closed.consts, *literals)]
+    return any(array.dtype.kind == "f" and (np.trunc(array) != array).any() for array in arrays)
+
+
 _DEFINED = {
     *("neg", "mul", "div", "copy", "copy_p", "convert_element_type", "stop_gradient"),
     *("reshape", "transpose", "rev", "squeeze", "expand_dims", "broadcast_in_dim", "concatenate", "slice"),
