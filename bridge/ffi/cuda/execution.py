@@ -21,6 +21,11 @@ def execute_launches() -> Any:
     return _copying(device.compile_execute(c_function(driver.library().cuLaunchKernelEx), c_function(_describe)))
 
 
+def execute_in_turn() -> Any:
+    """The same, for plans whose launches no launch of another call may come between on the stream."""
+    return host.in_turn(execute_launches(), host.Mutex.new())
+
+
 def execute_callback() -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
     return _copying(callback.make_execute())

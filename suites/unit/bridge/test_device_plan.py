@@ -1,6 +1,8 @@
 """Device plans: what reaches cuLaunchKernelEx, tested on the CPU with a stand-in that records its arguments."""
 
 import ctypes
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,7 @@ from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.plans import device
 from bridge.ffi.plans.device import OUT_OF_MEMORY, DevicePlan, Launch, Patch
+from bridge.ffi.plans.host import Mutex, in_turn
 from bridge.ffi.target import Target
 from suites.unit.bridge.entries import call_of
 
@@ -172,3 +175,19 @@ def test_parameters_that_do_not_fit_are_refused():
             assert plan_of(launch).keep()
     with pytest.raises(OverflowError):  # it has more than 64 bits, and would lose them
         plan_of(Launch("k", (1,), (1, 1, 1), (1, 1, 1), 0, (2**64,), (0,), ())).keep()
+
+
+class SlowRecorder(Recorder):
+    def _record(self, configuration, handle, parameters, extra):
+        self.launches.append(handle)
+        time.sleep(0.01)
+        return 0
+
+
+def test_calls_in_turn_do_not_mix_their_launches():
+    recorder = SlowRecorder()
+    recorder.target = recorder.target.variant("_in_turn", lambda execute: in_turn(execute, Mutex.new()))
+    plans = [DevicePlan(f"pair{n}", [(1, 4)], [(1, 4)], [launch_of(n), launch_of(n)]) for n in range(1, 9)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda plan: recorder.call(plan, jnp.ones(8)), plans))
+    assert recorder.launches[::2] == recorder.launches[1::2]
