@@ -102,6 +102,10 @@ class Call(abc.ABC):
         """Raises BridgeError if no program for another process can call the kernel."""
         return
 
+    def one_device(self, platform: str) -> str:
+        """Why no program of several devices can make the call; empty if they can."""
+        return ""
+
     @property
     def derivative_advice(self) -> str:
         """Tells the user, in an error, how to attach a derivative to this kernel, which has none."""
@@ -189,6 +193,10 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
             f"{call.name} runs on {have}, but is being lowered for {wanted}. Put its inputs on a {have} device "
             "(jax.device_put, jax.default_device), or register a kernel for each platform with XLACustomKernel."
         )
+    where: Any = ctx.module_context.axis_context
+    count = where.mesh.size if hasattr(where, "mesh") else getattr(where, "num_devices", 1)
+    if count > 1 and (why := call.one_device(platform)):
+        raise PlatformError(f"{call.name} cannot run on {count} devices: {why}")
     lowered = _composed(ctx, call, platform)
     if lowered is None:
         return _lower_native(ctx, *operands, call=call, platform=platform)

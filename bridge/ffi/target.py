@@ -279,6 +279,12 @@ def _cuda() -> Any:
     return execution.execute_launches()
 
 
+def _cuda_in_turn() -> Any:
+    from bridge.ffi.cuda import execution
+
+    return execution.execute_in_turn()
+
+
 def _cuda_python() -> Any:
     from bridge.ffi.plans import callback
 
@@ -300,6 +306,9 @@ CPU_PYTHON = Target("bridge_cpu_python", "cpu", _cpu_python)
 CUDA = Target("bridge_cuda", "cuda", _cuda, traits=METADATA.COMMAND_BUFFER)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
+CUDA_IN_TURN = Target("bridge_cuda_in_turn", "cuda", _cuda_in_turn, variant_of=CUDA)
+"""The same for kernels that use memory of their own: calls are made one after another, and not in CUDA graphs."""
+
 CUDA_PYTHON = Target("bridge_cuda_python", "cuda", _cuda_python)
 """Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
 
@@ -309,7 +318,7 @@ CUDA_HOST = Target("bridge_cuda_host", "cuda", _cuda_host)
 CUDA_HOST_GRAPH = Target("bridge_cuda_host_graph", "cuda", _cuda_host, METADATA.COMMAND_BUFFER, variant_of=CUDA_HOST)
 """The same for functions of which users say that XLA may record their work into CUDA graphs."""
 
-TARGETS = (CPU, CPU_PYTHON, CUDA, CUDA_PYTHON, CUDA_HOST, CUDA_HOST_GRAPH)
+TARGETS = (CPU, CPU_PYTHON, CUDA, CUDA_IN_TURN, CUDA_PYTHON, CUDA_HOST, CUDA_HOST_GRAPH)
 """All targets of this process."""
 
 if (VERSION.MAJOR, VERSION.MINOR) > NEWEST:

@@ -85,6 +85,8 @@ class Compiled:
         scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
         guarded: Indices of the inputs that the kernel gets copies of, because it is not shown to leave them unchanged.
             The plan has a further output for each, of the same type, which comes last and shares the copy's buffer.
+        target: The FFI target that runs the plan; None for the language's own.
+        one_device: Why no program of several devices can call the kernel; empty if they can.
     """
 
     def __init__(
@@ -93,10 +95,14 @@ class Compiled:
         load: Callable[[], Plan],
         scratch: tuple[int, ...] = (),
         guarded: tuple[int, ...] = (),
+        target: Target | None = None,
+        one_device: str = "",
     ):
         self.load = load
         self.scratch = scratch
         self.guarded = guarded
+        self.target = target
+        self.one_device = one_device
         if code is None:
             self.identity = f"{PROCESS_LOCAL}-{_process[0]}-{next(_serials)}"
         else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bridge.ffi.cuda import driver
 from bridge.ffi.native.addresses import c_function, c_string
-from bridge.ffi.plans import device, poison
+from bridge.ffi.plans import device, host, poison
 
 
 @device.DESCRIBE
@@ -19,6 +19,11 @@ def _describe(status: int, name: int) -> int:
 def execute_launches() -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.device.DevicePlan`."""
     return device.compile_execute(c_function(driver.library().cuLaunchKernelEx), c_function(_describe))
+
+
+def execute_in_turn() -> Any:
+    """The same, for plans whose launches no launch of another call may come between on the stream."""
+    return host.in_turn(execute_launches(), host.Mutex.new())
 
 
 def device_fill() -> Any:

@@ -189,7 +189,7 @@ def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Any:
             no streams on the CPU).
     """
     launch_address, describe_address = np.int64(launch), np.int64(describe)
-    no_device = np.int64(c_string("the kernel was not loaded on this device"))
+    no_device = np.int64(c_string("the kernel was not loaded on this device, or uses an array on another one"))
 
     @native
     def execute(frame, plan):

@@ -2,6 +2,8 @@
 
 import ctypes
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.plans import device
 from bridge.ffi.plans.device import OUT_OF_MEMORY, DevicePlan, Launch, Patch
+from bridge.ffi.plans.host import Mutex, in_turn
 from bridge.ffi.target import CUDA, Target
 from suites.unit.bridge.entries import PlanCall, call_of
 
@@ -184,3 +187,19 @@ def test_parameters_that_do_not_fit_are_refused():
             assert plan_of(launch).keep()
     with pytest.raises(OverflowError):  # it has more than 64 bits, and would lose them
         plan_of(Launch("k", (1,), (1, 1, 1), (1, 1, 1), 0, (2**64,), (0,), ())).keep()
+
+
+class SlowRecorder(Recorder):
+    def _record(self, configuration, handle, parameters, extra):
+        self.launches.append(handle)
+        time.sleep(0.01)
+        return 0
+
+
+def test_calls_in_turn_do_not_mix_their_launches():
+    recorder = SlowRecorder()
+    recorder.target = recorder.target.variant("_in_turn", lambda execute: in_turn(execute, Mutex.new()))
+    plans = [DevicePlan(f"pair{n}", [(1, 4)], [(1, 4)], [launch_of(n), launch_of(n)]) for n in range(1, 9)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda plan: recorder.call(plan, jnp.ones(8)), plans))
+    assert recorder.launches[::2] == recorder.launches[1::2]
