@@ -69,7 +69,7 @@ def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> Pac
     arguments = list(zip(launch.arguments, made.kernel.adj.args, strict=True))
     values = [_value(argument, declared.type, index, device) for index, (argument, declared) in enumerate(arguments)]
     adjoints = [
-        None if argument.adjoint is None else _value(argument, declared.type, len(arguments) + index, device)
+        _adjoint(argument, declared.type, len(arguments) + index, device)
         for index, (argument, declared) in enumerate(arguments)
     ]
     with generating():
@@ -131,6 +131,12 @@ def _value(argument: WarpArgument, annotation: Any, index: int, device: Any) -> 
     if argument.shape is not None:
         return wp.array(ptr=_address(index), dtype=annotation.dtype, shape=argument.shape, device=device)
     return value_of(argument.value, argument.dtype, argument.inner, annotation)
+
+
+def _adjoint(argument: WarpArgument, annotation: Any, index: int, device: Any) -> Any:
+    if argument.dtype == STRUCT:  # Warp takes no None for it. What the adjoint adds to this one is dropped.
+        return annotation()
+    return None if argument.adjoint is None else _value(argument, annotation, index, device)
 
 
 def value_of(content: bytes, dtype: str, inner: tuple[int, ...], annotation: Any) -> Any:
