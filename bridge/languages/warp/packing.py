@@ -20,7 +20,7 @@ from bridge.languages.warp.dtypes import NAMES, numpy_dtype
 from bridge.languages.warp.generated import Generated, failed, generating, loadable, refused, settle
 from bridge.languages.warp.launches import WarpArgument, WarpLaunch
 from bridge.languages.warp.parameters import STRUCT
-from bridge.languages.warp.settings import block_dim_on, unknown_launches
+from bridge.languages.warp.settings import unknown_launches
 
 _ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one
 
@@ -84,7 +84,7 @@ def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> Pac
                 adjoint=launch.backward,
                 record_tape=False,
                 record_cmd=True,
-                block_dim=block_dim_on(platform, launch.block_dim),
+                block_dim=made.threads,
             )
         except Exception as error:
             raise refused(kernel, error) from error
@@ -97,7 +97,7 @@ def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> Pac
         raise unknown_launches(f"a recorded launch has other contents ({error})") from error
 
 
-def load(made: Generated, device: Any, block_dim: int, backward: bool) -> tuple[Any, Any, int]:
+def load(made: Generated, device: Any, backward: bool) -> tuple[Any, Any, int]:
     """Compiles and loads a kernel for a device.
 
     Returns:
@@ -109,7 +109,7 @@ def load(made: Generated, device: Any, block_dim: int, backward: bool) -> tuple[
     with generating():
         kernel = loadable(made)
         try:
-            loaded = kernel.module.load(device, block_dim)
+            loaded = kernel.module.load(device, made.threads)
         except Exception as error:
             raise refused(kernel, error) from error
         if not loaded:

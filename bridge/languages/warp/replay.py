@@ -13,7 +13,7 @@ import warp as wp
 
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.words import call8, copy_words, load, stack_words, store
-from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS
+from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS, error_of_blocks
 from bridge.languages.warp.inputs import Uses
 
 ARGUMENTS = 8  # words at the start of a block: the arguments of the C function, which takes the first of them
@@ -28,7 +28,7 @@ class RecordedLaunch:
         kernel: The kernel.
         backward: Launch its adjoint.
         threads: Threads in all, on CUDA.
-        block_dim: Threads of a block, on CUDA.
+        block_dim: Threads of a block that are asked for; None for Warp's default.
         bounds: The launch bounds on CUDA. The bounds on the CPU, of the same size, begin the memory of the arguments.
         offsets: Where each argument starts in this memory, in bytes.
     """
@@ -36,7 +36,7 @@ class RecordedLaunch:
     kernel: wp.Kernel = field(repr=False)
     backward: bool
     threads: int
-    block_dim: int
+    block_dim: int | None
     bounds: bytes
     offsets: tuple[int, ...]
 
@@ -65,9 +65,12 @@ class Operation:
     on_cuda: tuple[Operation, ...] | None = None
 
 
-def context_of(operations: Sequence[Operation], buffers: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
-    """The operations as words, for :func:`replay`, with the number that each buffer has in a call."""
-    words = [len(operations)]
+def context_of(operations: Sequence[Operation], buffers: Sequence[int], take: int) -> ctypes.Array[ctypes.c_int64]:
+    """The operations as words, for :func:`replay`, with the number that each buffer has in a call.
+
+    ``take`` is the address of a C function that gives an error after the last operation, or 0.
+    """
+    words = [take, len(operations)]
     for op in operations:
         words += [op.entry, len(op.block), len(op.patches), *op.block]
         for word, buffer, offset in op.patches:
@@ -81,8 +84,8 @@ def replay() -> Any:
 
     @numba.cfunc(numba.types.int64(*[numba.types.int64] * 5), error_model="numpy")
     def function(frame, buffers, data, batch_rank, context):
-        block, at = stack_words(MAX_BLOCK_WORDS), 1
-        for _ in range(load(context, 0)):
+        block, at = stack_words(MAX_BLOCK_WORDS), 2
+        for _ in range(load(context, 1)):
             entry, size, patches = load(context, at), load(context, at + 1), load(context, at + 2)
             copy_words(block, context + WORD_BYTES * (at + 3), size)
             at += 3 + size
@@ -95,6 +98,6 @@ def replay() -> Any:
                 entry, load(block, 0), load(block, 1), load(block, 2), load(block, 3), load(block, 4), load(block, 5),
                 load(block, 6), load(block, 7),
             )  # fmt: skip
-        return 0
+        return error_of_blocks(frame, load(context, 0))
 
     return function

@@ -251,6 +251,13 @@ def count_tiles(tiles: VECTOR):
     wp.atomic_add(tiles, i, 1.0)
 
 
+@kernel
+def block_sums(x: VECTOR, out: VECTOR):
+    """Each thread has one element of the tile of its block."""
+    i = wp.tid()
+    wp.tile_store(out, wp.tile_sum(wp.tile(x[i] * x[i])), offset=i // BLOCK)
+
+
 # Structs.
 
 
