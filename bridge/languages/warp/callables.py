@@ -27,7 +27,7 @@ from bridge.languages.definitions import DEFINITIONS, KernelCall
 from bridge.languages.extras import require_warp
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
 from bridge.languages.release import kept
-from bridge.languages.warp.cpu_plan import tile_mutex, works_on_tiles
+from bridge.languages.warp.cpu_plan import take_error, tile_mutex, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
 from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
 from bridge.languages.warp.inputs import check_not_written, only_read
@@ -354,10 +354,11 @@ _Sizes = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
 
 def _plan_host(name: str, operations: Sequence[Any], buffers: Sequence[int], sizes: _Sizes, alive: Any) -> HostPlan:
     """The plan that repeats operations on the CPU."""
-    loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), 1, backward))
+    loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), backward))
     codes = [code and loaded(code, op.launch.backward) for op, code in operations]
     made = [replace(op, entry=code[-1]) if code else op for (op, _), code in zip(operations, codes, strict=True)]
-    context, function = context_of(made, buffers), replay()
+    threads = max((code.threads for _, code in operations if code), default=1)
+    context, function = context_of(made, buffers, take_error(threads)), replay()
     shared = None in alive[1].uses or any(code and works_on_tiles(code) for _, code in operations)
     mutex = tile_mutex() if shared else None
     alive = context, function, codes, alive

@@ -96,7 +96,7 @@ class WarpRecording:
     temporaries: tuple[int, ...]
     uses: dict[int | None, Uses]
     homes: tuple[Any, ...]
-    codes: Callable[[Any, int], Mapping[str, Generated | KernelCompileError]]
+    codes: Callable[[Any, int | None], Mapping[str, Generated | KernelCompileError]]
     alive: Any
 
     @property
@@ -165,16 +165,17 @@ def record(
 
 
 class _Threads(int):
-    """The block of a launch on the CPU, which is one thread, with the block that is asked for on CUDA."""
+    """The block of a launch on the CPU, with the block that is asked for; None for Warp's default."""
 
-    on_cuda: int
+    asked: int | None
 
 
 def _threads(_: Any, asked: int | None) -> _Threads:
     if isinstance(asked, _Threads):
         return asked
-    block = _Threads(1)
-    block.on_cuda = asked if asked and asked > 0 else block_dim_on("cuda", None)
+    asked = asked if asked and asked > 0 else None
+    block = _Threads(block_dim_on("cpu", asked))
+    block.asked = asked
     return block
 
 
@@ -266,9 +267,9 @@ class _Recorder:
         return math.gcd(self.alignments[index], offset)
 
     def bounds_of(self, build: Callable[..., Any], dim: Sequence[int], *more: Any) -> Any:
-        """Makes the bounds of a launch on the CPU, and keeps those on CUDA, where a block has several threads."""
+        """Makes the bounds of a launch on the CPU, and keeps those on CUDA, where a block may have more threads."""
         bounds = build(dim, *more)
-        on_cuda = tuple(each.on_cuda if isinstance(each, _Threads) else each for each in dim)
+        on_cuda = tuple(block_dim_on("cuda", each.asked) if isinstance(each, _Threads) else each for each in dim)
         self.bounds[id(bounds)] = bounds, build(on_cuda, *more)
         return bounds
 
@@ -299,7 +300,7 @@ class _Recorder:
             found = self.fill_in(block, start + at, kind, bytes(argument))
             is_plain = hasattr(kind, "grad") and index < count
             touched += [(each, index if is_plain else UNKNOWN) for each in found]
-        launch = RecordedLaunch(kernel, adjoint, int(on_cuda.size), hooks.block.on_cuda, bytes(on_cuda), offsets)
+        launch = RecordedLaunch(kernel, adjoint, int(on_cuda.size), hooks.block.asked, bytes(on_cuda), offsets)
         self.operations.append(Operation(kernel.key, 0, *block.finished(kernel.key), tuple(touched), launch))
 
     def place(self, address: int) -> tuple[int, int] | None:
@@ -507,7 +508,11 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
     pack, capture, from_data = context.pack_arg, context._get_apic_capture_for_device, of_array._init_from_data
     replaced = [
         (context.runtime, "core", _Library(library, recorder)),
-        (context, "invoke", only_here(recorder.launch, context.invoke)),
+        *(
+            (context, name, only_here(recorder.launch, getattr(context, name)))
+            for name in ("invoke", "invoke_cpu_blocks")
+            if hasattr(context, name)
+        ),
         (context.Module, "load", only_here(recorder.load, context.Module.load)),
         (context, resolve, only_here(_threads, getattr(context, resolve))),
         (context, bounds, only_here(functools.partial(recorder.bounds_of, build), build)),

@@ -58,7 +58,8 @@ def jax_kernel(
             nothing is written to it (:func:`bridge.languages.warp.inputs.declare_writes` says so of C++).
         num_outputs: Number of arrays returned, in/out arguments included.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
-        launch_dims: Threads along each dimension, an int or up to four; by default the shape of the first array.
+        launch_dims: Threads along each dimension, an int or up to four; by default the shape of the first array. They
+            are as many as the kernel unpacks of ``wp.tid()``.
         output_dims: Shape of the outputs, in elements (an array of ``vec3`` has no dimension for the 3): one for all,
             or a dict by name. By default the launch dimensions; with ``enable_backward=True`` the shape of the first
             array, where it has the rank of the output, as in Warp.
@@ -69,8 +70,8 @@ def jax_kernel(
             there is one; this does not slow the forward call. True requires one.
         has_side_effect: Run the kernel even if nothing uses its results. Such a call has no derivative.
         block_dim: Threads of a block on CUDA, 256 by default. A kernel that works on tiles is launched with it as the
-            last of ``launch_dims``; on the CPU, where one thread does the work of a block (whatever
-            ``warp.config.enable_cpu_blocks`` says), that dimension is dropped.
+            last of ``launch_dims``. On the CPU one thread does the work of a block, and that dimension is dropped; with
+            ``warp.config.enable_cpu_blocks`` (Warp 1.19) ``block_dim`` threads do it there, too.
 
     Returns:
         A function of the kernel's inputs that returns a list: in/out arguments, then outputs. Arrays of vectors or
