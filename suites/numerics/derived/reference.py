@@ -38,11 +38,14 @@ from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
 from suites.numerics.precision import needs_x64
 from suites.numerics.traced import CALLS, called, equations, evaluated, jaxprs, traced
 
-MOST_APPLIED = 300
+MOST_APPLIED = 128
 """Operations in all steps of a loop up to which it is followed: a step of Python takes thousands of times XLA's."""
 
 MOST_ELEMENTS = 1 << 28
 """Elements of all results in the reference up to which they are followed: it takes a minute and a few GiB."""
+
+MOST_BY_NUMPY = 1 << 20
+"""Elements of all results up to which truth without a bound is computed by NumPy: it takes a second."""
 
 GROWTH = 1024
 """How many times the largest value that a loop has carried so far the sum of absolute values may be."""
@@ -328,7 +331,7 @@ def _tolerated(reference: Reference, inputs: Arrays, tolerance: float | None) ->
     try:
         dtypes = [each.dtype for each in traced(reference, inputs).out_avals]
         closed = traced(reference, widened, in_double=True)
-        if elements(closed.jaxpr) > MOST_ELEMENTS:
+        if elements(closed.jaxpr) > MOST_BY_NUMPY:
             raise Underivable("it is computed by XLA")
         with np.errstate(all="ignore"):
             found = _inside(_by_value, closed, [_exact(array) for array in widened])
