@@ -383,8 +383,10 @@ class _Recorder:
         if content not in _constants:
             # All GPUs reach pinned memory, at the same address.
             allocate = core.library.wp_alloc_pinned if wp.is_cuda_available() else core.library.wp_alloc_host
-            _constants[content] = allocate(max(len(content), 1), None)
-            ctypes.memmove(_constants[content], content, len(content))
+            if not (address := allocate(max(len(content), 1), None)):
+                raise MemoryError(f"Warp did not allocate {len(content)} bytes of the host's memory for a wp.array")
+            _constants[content] = address
+            ctypes.memmove(address, content, len(content))
         array._init_new(array.dtype, array.shape, None, wp.get_device("cpu"), False)
         if content:
             core.wp_memcpy_h2h(array.ptr, _constants[content], len(content))

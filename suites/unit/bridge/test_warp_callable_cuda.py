@@ -19,6 +19,7 @@ from bridge.languages.warp import callables, cuda_plan, device_memory
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
 from bridge.languages.warp.recording import WarpRecording, record
+from bridge.languages.warp.settings import internals
 from bridge.signature.array_types import ArrayType
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
@@ -59,6 +60,7 @@ GPU = functools.cache(Gpu)
 def stand_in():
     """Gives programs for the CPU what programs for CUDA get."""
     one, on = GPU(), WarpRecording.on
+    library = internals().runtime.core
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
         for of, name, new in (
@@ -68,6 +70,7 @@ def stand_in():
             (cuda_plan, "load", one.load),
             (cuda_plan, "local_ordinals", lambda: [0]),
             (wp, "is_cuda_available", lambda: True),
+            (library, "wp_alloc_pinned", lambda size, tag: library.wp_alloc_host(size, tag)),
             (wp, "get_cuda_device", lambda ordinal: wp.get_device("cpu")),
             (driver, "limits", lambda function, ordinal: Limits()),
             (driver, "static_shared_bytes", lambda function: 0),
