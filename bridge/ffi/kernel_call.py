@@ -267,8 +267,7 @@ def _apart(ctx: mlir.LoweringRuleContext, avals: Sequence[Any], values: Sequence
 def _poisoned(target: Target) -> Target:
     """The target that runs the kernels of a target after it has filled their outputs."""
     on_cpu = target.platform == "cpu"
-    make_fill = poison.host_fill if on_cpu else execution.device_fill
-    return target.variant("_poisoned", lambda execute: poison.fill_before(execute, make_fill(), not on_cpu), on_cpu)
+    return target.variant("_poisoned", poison.fill_host if on_cpu else execution.fill_and_wait, on_cpu)
 
 
 def available(platform: str) -> bool:

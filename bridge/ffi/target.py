@@ -173,7 +173,7 @@ class Target:
     def variant(
         self, suffix: str, around: Callable[[Callable[..., Any]], Callable[..., Any]], is_portable: bool = False
     ) -> Target:
-        """A further target that runs the same kernels.
+        """A further target that runs the same kernels. XLA never records its calls: it may wait for the GPU.
 
         Args:
             suffix: Added to the name.
@@ -181,9 +181,7 @@ class Target:
             is_portable: Whether the code that ``around`` adds refers to no address.
         """
         is_portable = is_portable and self._is_portable
-        return Target(
-            self.name + suffix, self.platform, lambda: around(self._execute()), self._traits, is_portable, self
-        )
+        return Target(self.name + suffix, self.platform, lambda: around(self._execute()), 0, is_portable, self)
 
     def resolve_with(self, resolver: Resolver) -> None:
         """Sets the function that finds the plans of programs from other processes, which name them by description."""

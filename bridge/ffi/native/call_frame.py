@@ -23,8 +23,8 @@ from bridge.ffi.native.words import call, load, load_int32, stack_words, store
 MAX_BUFFERS = 1024
 """The largest number of arrays of a call, inputs and outputs together."""
 
-HEADER_WORDS = 4
-_INPUTS, _OUTPUTS, _SIZES, _MISCOUNTED = range(HEADER_WORDS)
+HEADER_WORDS = 5
+_INPUTS, _OUTPUTS, _SIZES, _MISCOUNTED, NAME = range(HEADER_WORDS)
 _RANK, _ITEM_BYTES, _SIZE_WORDS = 0, 1, 2
 
 
@@ -48,7 +48,7 @@ def plan_header(name: str, inputs: Sequence[tuple[int, int]], outputs: Sequence[
     check_count(name, len(inputs) + len(outputs))
     miscounted = f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs"
     sizes = keep([word for buffer in (*inputs, *outputs) for word in buffer])
-    return [len(inputs), len(outputs), sizes, c_string(miscounted)]
+    return [len(inputs), len(outputs), sizes, c_string(miscounted), c_string(name)]
 
 
 @native
