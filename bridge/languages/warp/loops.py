@@ -2,8 +2,8 @@
 
 The adjoint goes backwards through a loop that Warp does not unroll, and does not run it forwards before (1.13 to 1.19).
 So in the adjoint a variable, or array, that a loop changes is *stale*: it has another value than it had, in the loop,
-after the loop, and where a loop is in another one. The adjoint of a sum reads no stale variable; that of a product, a
-maximum, a condition, or an index does. The adjoint of a call runs the function first, so its result is not stale.
+after the loop, and where a loop is in another one. The adjoint of a sum reads no stale variable. The adjoints of a
+product, a maximum, a condition and an index do. The adjoint of a call runs the function first, so its result is right.
 """
 
 from __future__ import annotations
