@@ -35,9 +35,9 @@ class Gpu(Recorder):
         super().__init__()
         self._loaded = {}
 
-    def load(self, made, of, block_dim, backward):
+    def load(self, made, of, backward):
         """Loads the code of the CPU in the place of the code for CUDA; returns a number as its address."""
-        alive, _, entry = load(generated(made.kernel, "cpu", None), wp.get_device("cpu"), 1, backward)
+        alive, _, entry = load(generated(made.kernel, "cpu", None), wp.get_device("cpu"), backward)
         self._loaded[number := len(self._loaded) + 1] = entry, [0, 1, 1 + len(made.kernel.adj.args)][: 2 + backward]
         return alive, types.SimpleNamespace(forward_smem_bytes=0, backward_smem_bytes=0), number
 
