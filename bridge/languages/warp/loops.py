@@ -2,8 +2,8 @@
 
 The adjoint goes backwards through a loop that Warp does not unroll, and does not run it forwards before (1.13 to 1.19).
 So in the adjoint a variable, or array, that a loop changes is *stale*: it has another value than it had, in the loop,
-after the loop, and where a loop is in another one. The adjoint of a sum reads no stale variable; that of a product, a
-maximum, a condition, or an index does. The adjoint of a call runs the function first, so its result is not stale.
+after the loop, and where a loop is in another one. The adjoint of a sum reads no stale variable. The adjoints of a
+product, a maximum, a condition and an index do. The adjoint of a call runs the function first, so its result is right.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ _CHANGE = re.compile(  # of the first argument; the adjoint does not repeat the 
     r"\bwp::(?:assign|\w+_inplace|assign_copy|rand(?!_init)\w*|sample_\w+|poisson|adj_(?:array_store|store|atomic_\w+))\("
 )
 _CHANGE_OF_TILES = re.compile(r"wp::tile_(?!store|atomic)\w+\(")
+_SHAPE = re.compile(r"&\(\w+\.(?:shape|strides|ndim)\);|wp::len\(")  # which no loop changes
 _ADJOINT = re.compile(r"(?:wp::)?adj_([A-Za-z_]\w*)(?:<.*>)?\((.*)\);")
 
 _SUMS = ("add", "sub", "neg", "pos", "assign", "copy", "float", "float16", "float32", "float64", "vec_t", "mat_t")
 _UNREAD: dict[str, Sequence[int]] = {
     **dict.fromkeys((*_SUMS, "tile_add", "tile_sub"), range(16)),
-    **dict.fromkeys(("extract", "transpose", "tile", "untile", "tile_sum"), (0,)),
+    **dict.fromkeys(
+        ("extract", "transpose", "tile", "untile", "tile_extract", "tile_reshape", "tile_sum", "tile_sum_axis"), (0,)
+    ),
     **dict.fromkeys(("array_store", "store", "atomic_add", "atomic_sub", "tile_store", "tile_atomic_add"), (0, -1)),
     **dict.fromkeys(("add_inplace", "sub_inplace", "assign_inplace", "assign_copy", "tile_add_inplace"), (0, -1)),
     **{"address": (0,), "view": (0,), "tile_matmul": (-1,), "tile_matmul_acc": (-3,), "where": (1, 2)},
@@ -88,7 +91,7 @@ def _statements(body: str) -> Iterator[_Statement]:
             loops = (*loops, match[2]) if match[1] == "start" else loops[:-1]
         elif not text.startswith("//") and not _DECLARATION.match(text):
             target, _, value = text.partition(" = ") if re.match(r"var_\w+ = ", text) else (None, "", text)
-            yield _Statement(loops, text, target, tuple(_VARIABLE.findall(value)))
+            yield _Statement(loops, text, target, () if _SHAPE.match(value) else tuple(_VARIABLE.findall(value)))
 
 
 def _stale(statements: Sequence[_Statement], given: set[str], tiles: set[str]) -> set[str]:
