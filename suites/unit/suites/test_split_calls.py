@@ -40,7 +40,7 @@ def beside_last(x, out):
     ],
 )
 def test_a_rule_that_splits_what_belongs_together_fails(kernel, reference, split):
-    with pytest.raises(CheckFailed, match="WRONG_VALUE: .*one call, split over devices"):
+    with pytest.raises(CheckFailed, match=r"WRONG_VALUE: .*one call, split over devices"):
         run_check("shard", *_operator(kernel, reference, split))
 
 
