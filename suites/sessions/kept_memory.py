@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-MOST_KEPT = 600 << 20
+MOST_KEPT = 450 << 20
 """Bytes that a process may keep: compiling again what all operators share takes a second or two."""
 
 
