@@ -19,7 +19,7 @@ import msgspec
 from bridge.errors import KernelCompileError
 from bridge.ffi.kernel_call import ATTACH_A_RULE
 from bridge.ffi.target import CPU, CUDA, Plan, Target
-from bridge.signature.array_types import Extents, Signature
+from bridge.signature.array_types import Signature
 
 _TARGETS = {target.platform: target for target in (CPU, CUDA)}
 
@@ -85,6 +85,8 @@ class Compiled:
         scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
         guarded: Indices of the inputs that the kernel gets copies of, because it is not shown to leave them unchanged.
             The plan has a further output for each, of the same type, which comes last and shares the copy's buffer.
+        target: The FFI target that runs the plan; None for the language's own.
+        one_device: Why no program of several devices can call the kernel; empty if they can.
     """
 
     def __init__(
@@ -93,10 +95,14 @@ class Compiled:
         load: Callable[[], Plan],
         scratch: tuple[int, ...] = (),
         guarded: tuple[int, ...] = (),
+        target: Target | None = None,
+        one_device: str = "",
     ):
         self.load = load
         self.scratch = scratch
         self.guarded = guarded
+        self.target = target
+        self.one_device = one_device
         if code is None:
             self.identity = f"{PROCESS_LOCAL}-{_process[0]}-{next(_serials)}"
         else:
@@ -148,6 +154,11 @@ class Definition:
             return known
 
 
+_WIDER = {
+    "float": "float32", "bfloat16": "float32", "int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8",
+}  # fmt: skip
+"""The dtypes to convert to, by what the names of other dtypes begin with."""
+
 DefinitionT = TypeVar("DefinitionT", bound=Definition)
 OptionsT = TypeVar("OptionsT")
 
@@ -166,6 +177,7 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
         options_type: Type of the options.
         dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
         with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
+        symbolic: Whether a kernel that is compiled for extents can be compiled for any where one is symbolic.
         compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
             Only for languages of one platform, or whose kernels have the same temporaries and copies on all of them.
             Other kernels are compiled when JAX lowers the call.
@@ -178,7 +190,8 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
     compiler: str
     options_type: type[OptionsT]
     dtypes: tuple[str, ...] | None = None
-    with_extents: Extents = True
+    with_extents: bool = True
+    symbolic: bool = False
     compiles_when_traced: bool = True
     local_kernels: str | None = None
 
@@ -205,9 +218,13 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
         """
         for array in signature.arrays:
             if self.dtypes is not None and array.dtype not in self.dtypes:
-                kinds = f"Convert it to one of {', '.join(self.dtypes)}"
-                cure = "Pass jax.random.key_data(key)" if array.dtype.startswith("key<") else kinds
-                raise KernelCompileError(f"{definition.name}: {self.compiler} has no {array.dtype} arrays. {cure}.")
+                wider = next((wide for start, wide in _WIDER.items() if array.dtype.startswith(start)), None)
+                cure = (
+                    f"Convert it to {wider} before the call."
+                    if wider in self.dtypes
+                    else f"Supported are {', '.join(self.dtypes)}."
+                )
+                raise KernelCompileError(f"{definition.name}: {self.compiler} has no {array.dtype} arrays. {cure}")
 
     def target(self, options: OptionsT, platform: str) -> Target:
         """The FFI target that runs the plans of this language."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
-import re
-from collections.abc import Callable, Container, Mapping, Sequence
-from types import FunctionType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec
 
 import jax
 
 from bridge.debug.checking import kernel_checks
-from bridge.errors import KernelCompileError, SignatureError
+from bridge.errors import SignatureError
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.call_frame import check_count
 from bridge.languages.definitions import KernelCall
@@ -102,7 +99,8 @@ def _wrapper(
         _check_counts(definition, len(inputs), len(outputs.specs))
         outputs.check_precision(name)
         check_aliased_types(aliases, inputs, outputs.specs, name)
-        signature = Signature.of(name, inputs, outputs.specs, writable, with_extents=language.with_extents)
+        extents = {"with_extents": language.with_extents, "symbolic": language.symbolic}
+        signature = Signature.of(name, inputs, outputs.specs, writable, **extents)
         language.check(definition, options, signature)
         made = KernelCall(
             name,
@@ -116,9 +114,7 @@ def _wrapper(
             signature=signature,
             settings=language.settings(definition),
         )
-        made = made.with_hidden_outputs(inputs)
-        _check_outputs_used(definition, len(inputs), len(outputs.specs), {output for _, output in aliases})
-        results = bind(made, *args)
+        results = bind(made.with_hidden_outputs(inputs), *args)
         return outputs.unflatten(results[: len(outputs.specs)])
 
     wrapper = jax.jit(Traced(call, name, parameters, check, variadic, definition.function.__doc__))
@@ -155,44 +151,3 @@ def _check_counts(definition: Definition, input_count: int, output_count: int) -
             "nothing: it has a parameter for each output, after the inputs, and writes to it, as out[i] = x[i]."
         )
     check_count(definition.name, given)
-
-
-def _check_outputs_used(definition: Definition, inputs: int, outputs: int, aliased: Container[int]) -> None:
-    """Raises KernelCompileError if a Python kernel never uses an output, whose memory may hold anything.
-
-    Args:
-        definition: The kernel.
-        inputs: How many of its parameters are inputs.
-        outputs: How many are outputs, after the inputs.
-        aliased: Indices of the outputs that share the memory of an input.
-    """
-    if (function := definition.source_function) is None:
-        return
-    for index, name in enumerate(parameter_names(function)[0][inputs : inputs + outputs]):
-        if index not in aliased and _is_unused(function, name):
-            raise KernelCompileError(
-                f"{definition.name} ({definition.place}) never stores to its output {name!r}: write {name}[...] = "
-                f"value, where {name} = value gives the name to another array; or leave the output out of outs."
-            )
-
-
-def _is_unused(function: FunctionType, parameter: str) -> bool:
-    """Whether a function certainly never uses what it gets for a parameter.
-
-    So it is if an instruction assigns to the parameter before any can branch or load it; and if none loads it, unless
-    the function raises an exception.
-    """
-    code, uses, straight, raises = function.__code__, [], True, False
-    for each in dis.get_instructions(function):
-        straight = straight and not each.is_jump_target and each.opcode not in dis.hasjrel
-        raises = raises or each.opname == "RAISE_VARARGS"
-        names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
-        kinds = zip(_FAST.findall(each.opname), names, strict=False)
-        uses += [(kind, straight) for kind, name in kinds if name == parameter]
-    if parameter in code.co_cellvars:
-        return False
-    replaced = uses[:1] == [("STORE", True)] and not code.co_exceptiontable
-    return replaced or (not raises and all(kind == "STORE" for kind, _ in uses))
-
-
-_FAST = re.compile(r"(LOAD|STORE|DELETE)_FAST")

@@ -68,12 +68,7 @@ def run_rule(call: OperatorCall, who: str, rule: Rule, *args: Any) -> Any:
         ParameterError: The call has parameters that the rule does not take, or lacks some.
     """
     check_fits(rule, args, call.keywords, f"operator {call.name!r}: {who}")
-    try:
-        return rule(*args, **call.keywords)
-    except Exception as error:
-        given = [getattr(arg, "aval", arg) for arg in args]
-        error.add_note(f"(raised by {who} of the operator {call.name}, which got {', '.join(map(str, given))})")
-        raise
+    return rule(*args, **call.keywords)
 
 
 def flat_results(call: OperatorCall, results: Any, who: str) -> list[Any]:

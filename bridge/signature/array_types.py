@@ -6,7 +6,7 @@ import inspect
 import operator
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import msgspec
@@ -46,10 +46,6 @@ class ArrayType(msgspec.Struct, frozen=True, array_like=True):
         return known
 
 
-Extents = bool | Literal["known"]
-"""Whether a kernel is compiled for the extents of its arrays; ``"known"``: where they are not symbolic."""
-
-
 class Signature(msgspec.Struct, frozen=True):
     """The types of the arrays of one call. Hashable, and the same text in every process.
 
@@ -63,7 +59,14 @@ class Signature(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, name: str, inputs: Sequence[Any], outputs: Sequence[Any], writable: Container[int], with_extents: Extents
+        cls,
+        name: str,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        writable: Container[int],
+        *,
+        with_extents: bool,
+        symbolic: bool = False,
     ) -> Signature:
         """The signature of a call.
 
@@ -73,11 +76,12 @@ class Signature(msgspec.Struct, frozen=True):
             outputs: The same for each output.
             writable: Indices of the inputs that the kernel may write to.
             with_extents: Whether the kernel is compiled for extents, and not for ranks only.
+            symbolic: Whether it is compiled for any extent where this is symbolic.
 
         Raises:
             SignatureError: An extent is symbolic, but the kernel is compiled for extents.
         """
-        if with_extents is True:
+        if with_extents and not symbolic:
             check_known_shapes([*inputs, *outputs], name)
 
         def array_type(array: Any, writable: bool) -> ArrayType:

@@ -30,7 +30,6 @@ DEEP = (
     "suites/unit/bridge/test_jax_tools.py::test_another_process_is_served_by_the_persistent_cache",
     "suites/unit/bridge/test_native_cache.py::test_processes_share_a_folder_and_the_later_ones_compile_no_handler",
     "suites/unit/bridge/test_numba_concurrency.py",
-    "suites/unit/bridge/test_numba_engine.py::test_every_feature_of_numba_is_right_in_both_whichever_is_first",
     "suites/unit/bridge/test_numba_read_only.py::test_no_kernel_of_the_built_in_operators_gets_a_copy",
     "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[omp]",
     "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[workqueue]",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import math
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import binding, ir
 from numba.core import cgutils
 
-from bridge.errors import SignatureError
+from bridge.errors import BridgeError, SignatureError
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.call_frame import emit_extents, emit_word
 from bridge.ffi.plans import host
@@ -34,17 +34,35 @@ _FAILED = "bridge_native_failed"
 binding.add_symbol(_FAILED, c_function(_failed))
 
 
-@dataclass(frozen=True, eq=False)
 class Size:
-    """A number of elements that is symbolic: native code reads it at each call."""
+    """A number that depends on a symbolic extent: native code computes it at each call."""
 
-    value: ir.Value = field(repr=False)
     dtype = np.dtype(np.int64)
+    __array_ufunc__ = None  # NumPy's numbers leave operations to this class
+
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value):
+        self.value = value
+        self._builder = builder
+
+    def _with(self, emit: Callable[..., ir.Value], other: Any) -> Size:
+        value = other.value if isinstance(other, Size) else _I64(operator.index(other))
+        return Size(self._builder, emit(self.value, value))
+
+    def __add__(self, other: Any) -> Size:
+        return self._with(self._builder.add, other)
+
+    def __sub__(self, other: Any) -> Size:
+        return self._with(self._builder.sub, other)
+
+    def __mul__(self, other: Any) -> Size:
+        return self._with(self._builder.mul, other)
+
+    __radd__, __rmul__ = __add__, __mul__
 
     def _has_no_value(self, *_: Any) -> Any:
-        raise TypeError("a symbolic extent has no value when JAX traces a call, and can only be passed as it is")
+        raise TypeError("an extent is symbolic here, which can only be passed, multiplied, added, and subtracted from")
 
-    __bool__ = __eq__ = __lt__ = __gt__ = __index__ = __add__ = __mul__ = __rmul__ = __floordiv__ = _has_no_value
+    __bool__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __index__ = __floordiv__ = __mod__ = _has_no_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +72,25 @@ class Array:
     dtype: np.dtype[Any]
     shape: tuple[np.int64 | Size, ...]
     pointer: ir.Value
-    ndim: np.int64
-    itemsize: np.int64
-    size: np.int64 | Size
-    nbytes: np.int64 | Size
 
     def __len__(self) -> int:
         return operator.index(self.shape[0])
+
+    @property
+    def ndim(self) -> np.int64:
+        return np.int64(len(self.shape))
+
+    @property
+    def itemsize(self) -> np.int64:
+        return np.int64(self.dtype.itemsize)
+
+    @property
+    def size(self) -> Any:
+        return math.prod(self.shape, start=np.int64(1))
+
+    @property
+    def nbytes(self) -> Any:
+        return self.size * self.itemsize
 
 
 class Stream:
@@ -107,6 +137,8 @@ def entry_code(definition: NativeDefinition, signature: Signature) -> str:
     types, says = definition.argtypes, f"{definition.name}: arguments ({place_of(definition.function)})"
     try:
         given = definition.function(*arrays)
+    except (BridgeError, Warning):
+        raise
     except Exception as error:
         raise SignatureError(
             f"{says} raised {type(error).__name__}: {error}. It gets no values, and of each array ndim, shape, size, "
@@ -145,15 +177,9 @@ class _Entry:
     def array(self, index: int, kind: ArrayType) -> Array:
         extents = emit_extents(self._builder, self._buffers, index, self._batch_rank, kind.rank)
         pointer = self._builder.inttoptr(emit_word(self._builder, self._data, _I64(index)), _POINTER)
-        if None in kind.shape:
-            size = functools.reduce(self._builder.mul, extents, _I64(1))
-            nbytes = self._builder.mul(size, _I64(kind.item_bytes))
-            sizes: tuple[Any, ...] = (*map(Size, extents), Size(size), Size(nbytes))
-        else:
-            count = math.prod(kind.extents)
-            sizes = *map(np.int64, kind.extents), np.int64(count), np.int64(count * kind.item_bytes)
-        rank, item_bytes = np.int64(kind.rank), np.int64(kind.item_bytes)
-        return Array(np.dtype(kind.dtype), sizes[:-2], pointer, rank, item_bytes, *sizes[-2:])
+        known = zip(kind.shape, extents, strict=True)
+        shape = [Size(self._builder, value) if extent is None else np.int64(extent) for extent, value in known]
+        return Array(np.dtype(kind.dtype), tuple(shape), pointer)
 
     def argument(self, where: str, given: Any, ctype: Any) -> ir.Value:
         """The value that is passed for an item of the user's tuple, to a parameter of this type if it is stated."""

@@ -52,8 +52,8 @@ def native_kernel(
             returns a tuple. It runs when JAX traces a call, on objects with shape, ndim, size, itemsize, nbytes and
             dtype. Such an object in the tuple is passed as a pointer to the first element (arrays are C-contiguous),
             ``x.size``, ``x.shape[0]`` and what is computed of them as ``int64_t``, any NumPy scalar by value, ``bytes``
-            as ``const char*``, and ``bridge.STREAM`` as ``cudaStream_t``. A symbolic extent can only be
-            passed as it is.
+            as ``const char*``, and ``bridge.STREAM`` as ``cudaStream_t``. A symbolic extent can only be passed,
+            multiplied, added, and subtracted from.
         argtypes: The ctypes types of the parameters; by default the ``argtypes`` of ``function``, if it has any. Sizes
             and numbers are converted to them, and passed by address where they are pointers.
         status: Whether the function returns an int that is 0 if the call succeeds. Others make the call an error.
@@ -170,7 +170,7 @@ LANGUAGE = _Native(
     compiler="native_kernel",
     options_type=NativeOptions,
     dtypes=CPU_DTYPES,
-    with_extents="known",
+    symbolic=True,
     local_kernels="its machine code is in no file. Load it from a shared library, which other processes can load too.",
 )
 CUDA_LANGUAGE = replace(LANGUAGE, name="native_cuda", platforms={"cuda": Standing.REGULAR})

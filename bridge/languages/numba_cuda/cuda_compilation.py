@@ -16,17 +16,17 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bridge.errors import BridgeError
+from bridge.errors import BridgeError, KernelCompileError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import load_everywhere
 from bridge.languages.language import Definition
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.machine_code import check_launch
-from bridge.languages.refused import refused, undeclared
 from bridge.signature.array_types import ArrayType
 from bridge.source.imports import with_imports_done
 from bridge.source.includes import included_by
 from bridge.source.llvm_code import portable_code
+from bridge.source.references import array_hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,23 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
         raise refused(definition, array_types, error) from error
 
 
+def refused(
+    definition: CudaDefinition, array_types: Sequence[Any], error: Exception, cure: str = ""
+) -> KernelCompileError:
+    """The error for a kernel that Numba refuses; ``cure`` says in a line of its own what to do."""
+    hint = (
+        "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
+        "with input_output_aliases."
+        if "Cannot modify readonly" in str(error)
+        else cure
+    )
+    listed = ", ".join(map(str, array_types))
+    return KernelCompileError(
+        f"Numba cannot compile {definition.name} ({definition.place}) for ({listed}):\n{error}{hint}"
+        + array_hint(definition.dispatcher.py_func)
+    )
+
+
 def defaults(definition: CudaDefinition, count: int, types: Any) -> tuple[Any, ...]:
     """Numba's types of the parameters after the first ``count``, which have default values and take no argument.
 
@@ -110,7 +127,10 @@ def check_declared(definition: CudaDefinition, array_types: Sequence[Any]) -> No
     for signature in declared:
         if [(t.dtype, t.ndim) for t in signature] == [(t.dtype, t.ndim) for t in array_types]:
             return
-    raise undeclared(definition, [*map(str, declared)], str(array_types))
+    raise KernelCompileError(
+        f"{definition.name} is declared for {'; '.join(map(str, declared))}, but was called with {array_types}. "
+        "Convert the arguments, or declare this signature too."
+    )
 
 
 def compile_now(dispatcher: Any, array_types: tuple[Any, ...]) -> Any:

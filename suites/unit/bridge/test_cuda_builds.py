@@ -129,11 +129,13 @@ class TestNumbaCuda:
         assert len(compiled.loads) == 2
         assert set(compiled._codelibrary._cufunc_cache) == {0, 2}  # where Numba's own launches look
 
-    @pytest.mark.parametrize("dtype", ["uint4", "float8_e5m2"])
-    def test_dtypes_that_numba_has_not_are_refused_by_name(self, compiled, dtype):
+    @pytest.mark.parametrize(
+        ("dtype", "cure"), [("uint4", "Convert it to uint8"), ("float8_e5m2", "Convert it to float32")]
+    )
+    def test_dtypes_that_numba_has_not_are_refused_by_name(self, compiled, dtype, cure):
         definition = cuda_jit.define(numba.cuda.jit(kernels.copy.py_func))
         signature = Signature.of("k", [jax.ShapeDtypeStruct((4,), dtype)], [VECTOR], (), with_extents=True)
-        with pytest.raises(KernelCompileError, match=rf"Numba-CUDA has no {dtype} arrays\. Convert it to one of bool"):
+        with pytest.raises(KernelCompileError, match=rf"Numba-CUDA has no {dtype} arrays\. {cure} before the call"):
             cuda_jit.LANGUAGE.check(definition, CudaOptions(SHAPE), signature)
 
 
