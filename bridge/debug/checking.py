@@ -100,8 +100,12 @@ def _check_outputs(
         what = f"of its output {index} ({type_text(one)})"
         held = [_holds(part, run) for run, array in enumerate((one, other)) for part in bits(array)]
         unwritten = functools.reduce(jnp.logical_and, held)
+        # NaN stays the same NaN where a kernel adds to it, and so does a number that is much larger.
         findings.add(
-            unwritten, lambda many, where, what=what: f"the kernel {call.name} did not write {many} {what}, {where}"
+            unwritten,
+            lambda many, where, what=what: (
+                f"the kernel {call.name} did not write {many} {what}, {where}, or only added to what it found there"
+            ),
         )
         findings.add(
             _disagree(other, one, sizes, rtol)[0] & ~unwritten,

@@ -220,7 +220,9 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
             if self.dtypes is not None and array.dtype not in self.dtypes:
                 wider = next((wide for start, wide in _WIDER.items() if array.dtype.startswith(start)), None)
                 cure = (
-                    f"Convert it to {wider} before the call."
+                    "Pass jax.random.key_data(key)."
+                    if array.dtype.startswith("key<")
+                    else f"Convert it to {wider} before the call."
                     if wider in self.dtypes
                     else f"Supported are {', '.join(self.dtypes)}."
                 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, ParamSpec
 
 import jax
 
 from bridge.debug.checking import kernel_checks
-from bridge.errors import SignatureError
+from bridge.errors import KernelCompileError, SignatureError
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.call_frame import check_count
 from bridge.languages.definitions import KernelCall
@@ -114,7 +117,9 @@ def _wrapper(
             signature=signature,
             settings=language.settings(definition),
         )
-        results = bind(made.with_hidden_outputs(inputs), *args)
+        made = made.with_hidden_outputs(inputs)
+        _check_stores(definition, made, len(inputs))
+        results = bind(made, *args)
         return outputs.unflatten(results[: len(outputs.specs)])
 
     wrapper = jax.jit(Traced(call, name, parameters, check, variadic, definition.function.__doc__))
@@ -151,3 +156,37 @@ def _check_counts(definition: Definition, input_count: int, output_count: int) -
             "nothing: it has a parameter for each output, after the inputs, and writes to it, as out[i] = x[i]."
         )
     check_count(definition.name, given)
+
+
+def _check_stores(definition: Definition, call: KernelCall, inputs: int) -> None:
+    """Raises KernelCompileError if a kernel in Python never uses an output, whose memory may hold anything."""
+    if (function := definition.source_function) is None:
+        return
+    aliased = {output for _, output in call.aliases}
+    names = function.__code__.co_varnames[inputs : function.__code__.co_argcount]
+    for index, (name, (shape, _)) in enumerate(zip(names, call.results, strict=False)):
+        if index not in aliased and 0 not in shape and _is_unused(function, name):
+            raise KernelCompileError(
+                f"{definition.name} ({definition.place}) never stores to its output {name!r}: write {name}[...] = "
+                f"value, where {name} = value gives the name to another array; or leave the output out of outs."
+            )
+
+
+def _is_unused(function: FunctionType, parameter: str) -> bool:
+    """Whether a function never loads what it gets for a parameter: at all, or before it replaces it in any case.
+
+    One that raises an exception in any case needs no outputs.
+    """
+    code, always = function.__code__, not function.__code__.co_exceptiontable
+    for each in dis.get_instructions(code):
+        always = always and each.opcode not in dis.hasjrel
+        if always and each.opname == "RAISE_VARARGS":
+            return False
+        names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
+        for use, name in zip(_USE.findall(each.opname), names, strict=False):
+            if name == parameter and (use == "LOAD" or always):
+                return bool(use == "STORE")
+    return parameter not in code.co_cellvars
+
+
+_USE = re.compile(r"(LOAD|STORE)_FAST")

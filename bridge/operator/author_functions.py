@@ -68,7 +68,12 @@ def run_rule(call: OperatorCall, who: str, rule: Rule, *args: Any) -> Any:
         ParameterError: The call has parameters that the rule does not take, or lacks some.
     """
     check_fits(rule, args, call.keywords, f"operator {call.name!r}: {who}")
-    return rule(*args, **call.keywords)
+    try:
+        return rule(*args, **call.keywords)
+    except Exception as error:
+        given = ", ".join(str(getattr(arg, "aval", arg)) for arg in args)
+        error.add_note(f"(raised by {who} of the operator {call.name}, which got {given})")
+        raise
 
 
 def flat_results(call: OperatorCall, results: Any, who: str) -> list[Any]:

@@ -16,9 +16,9 @@ from numba.np.numpy_support import from_dtype
 from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelCompileError
 from bridge.languages.language import Definition
+from bridge.languages.refused import refused
 from bridge.signature.array_types import ArrayType
 from bridge.source.imports import with_imports_done
-from bridge.source.references import array_hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +80,7 @@ def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, 
     except Warning:
         raise  # the user has made it an error
     except Exception as error:
-        hint = next((f"\n{hint}" for text, hint in _HINTS.items() if text in str(error)), "")
-        raise KernelCompileError(
-            f"Numba cannot compile {definition.name} ({definition.place}) for {_listed(array_types)}:\n{error}{hint}"
-            + array_hint(definition.dispatcher.py_func)
-        ) from error
+        raise refused(definition, array_types, error) from error
     if compiled.objectmode:
         raise KernelCompileError(f"{definition.name} compiles in object mode, which needs Python. Use numba.njit.")
     if compiled.signature.return_type != types.none:
@@ -93,15 +89,6 @@ def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, 
             "Add an output parameter after the inputs, and write out[...] = ... instead."
         )
     return compiled
-
-
-_HINTS = {
-    "Cannot modify readonly": "Inputs are read-only, because JAX arrays are immutable: write to an output, or alias "
-    "the input to one with input_output_aliases.",
-    "float16' of type Module(<module 'jax.numpy'": "A kernel cannot use jax.numpy. Write x.dtype.type(value) for a "
-    "number of the dtype of an array x.",
-}
-"""Advice by a part of Numba's error."""
 
 
 def _compiled(dispatcher: CPUDispatcher, array_types: tuple[types.Array, ...]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
 from typing import Any
 
 import numba
@@ -90,11 +91,14 @@ def numba_kernel(
         add_fn(a, b)
     """
     if not isinstance(kernel, CPUDispatcher):
-        why = (
-            "NUMBA_DISABLE_JIT=1 makes numba.njit return the Python function. Unset it."
-            if numba.config.DISABLE_JIT
-            else "Decorate it."
-        )
+        if numba.config.DISABLE_JIT:
+            why = "NUMBA_DISABLE_JIT=1 makes numba.njit return the Python function. Unset it."
+        elif isinstance(kernel, MethodType):
+            why = "It is bound to an instance, its first argument. Put @staticmethod above numba.njit."
+        elif callable(kernel) and not isinstance(kernel, FunctionType):
+            why = "Pass one that calls it, as numba.njit(lambda x, out: f(x, out, 2.0))."
+        else:
+            why = "Decorate it."
         raise KernelTypeError(
             f"numba_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             f"numba.njit. {why}"

@@ -22,11 +22,11 @@ from bridge.ffi.cuda.devices import load_everywhere
 from bridge.languages.language import Definition
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.machine_code import check_launch
+from bridge.languages.refused import refused
 from bridge.signature.array_types import ArrayType
 from bridge.source.imports import with_imports_done
 from bridge.source.includes import included_by
 from bridge.source.llvm_code import portable_code
-from bridge.source.references import array_hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,23 +93,6 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
         raise
     except Exception as error:
         raise refused(definition, array_types, error) from error
-
-
-def refused(
-    definition: CudaDefinition, array_types: Sequence[Any], error: Exception, cure: str = ""
-) -> KernelCompileError:
-    """The error for a kernel that Numba refuses; ``cure`` says in a line of its own what to do."""
-    hint = (
-        "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
-        "with input_output_aliases."
-        if "Cannot modify readonly" in str(error)
-        else cure
-    )
-    listed = ", ".join(map(str, array_types))
-    return KernelCompileError(
-        f"Numba cannot compile {definition.name} ({definition.place}) for ({listed}):\n{error}{hint}"
-        + array_hint(definition.dispatcher.py_func)
-    )
 
 
 def defaults(definition: CudaDefinition, count: int, types: Any) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """What is built for CUDA, without a GPU: a stand-in for the driver says that JAX has the devices 0 and 2."""
 
 import contextlib
+import re
 from types import SimpleNamespace
 
 import jax
@@ -16,8 +17,9 @@ from bridge.ffi.plans.device import Patch
 from bridge.languages import Signature
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.machine_code import load_for_each_chip
-from bridge.languages.numba_cuda import cuda_jit
+from bridge.languages.numba_cuda import cuda_compilation, cuda_jit
 from bridge.languages.numba_cuda.array_parameters import array_launch
+from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition
 from bridge.languages.numba_cuda.cuda_jit import CudaOptions
 from bridge.signature.array_types import ArrayType
 from suites.unit.bridge import kernels
@@ -98,6 +100,19 @@ class TestCudaCpp:
 
 
 class TestNumbaCuda:
+    @pytest.mark.parametrize(
+        ("body", "operation"), [("out[0] = n + 1", "<ufunc 'add'>"), ("for i in range(n): out[i] = 1", r"range\(")]
+    )
+    def test_a_scalar_that_is_used_as_a_number_is_named_with_the_cure(self, body, operation):
+        cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
+        exec(f"def use(n, out):\n {body}", names := {})
+        arrays = [ArrayType("int32", (), False), ArrayType("float32", (4,), True)]
+        types = [*map(cuda_compilation.numba_type, arrays)]
+        with pytest.raises(Exception, match=operation) as caught:
+            cuda.compile_ptx(names["use"], cuda.types.void(*types), cc=(9, 0))
+        error = cuda_compilation.refused(CudaDefinition.of(cuda.jit(names["use"])), types, caught.value)
+        assert re.search(rf" has {operation}.*\. A scalar is an array of 0 dimensions .* n\[\(\)\]", str(error))
+
     @pytest.fixture
     def compiled(self, devices, monkeypatch):
         cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")

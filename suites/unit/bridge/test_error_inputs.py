@@ -159,6 +159,8 @@ NUMBA = [
     signature(r"copy\(x, out\) got 0 inputs and has 1 outputs .*, 1 arrays in all, expected 2", call_copy),
     signature(r"copy\(x, out\) got 2 inputs .* expected 2\. .* A kernel returns nothing: it has", call_copy, X, X),
     signature(r"add got y by name, but kernels take .* by position\. Call add\(x, y\)\.", call_add, X, y=X),
+    bad(KernelCompileError, r"no key<fry> arrays\. Pass jax\.random\.key_data\(key\)\.",
+        lambda: call_copy(jax.random.key(0))),
     bad(KernelCompileError, "no float8_e5m2 arrays. Convert it to float32 before", call_copy, X.astype("float8_e5m2")),
     signature("output 0 is declared float64, .*jax_enable_x64", call_copy, X, outs=Spec((4,), float)),
     signature("maps input 0 to output 1, but the call has 1 inputs and 1 outputs",

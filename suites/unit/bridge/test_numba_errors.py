@@ -1,5 +1,7 @@
 """numba_kernel: what is wrong with a kernel, or goes wrong in it, reaches the caller with the place."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numba
@@ -56,6 +58,119 @@ def test_a_kernel_that_returns_something_is_refused():
 
     with pytest.raises(KernelCompileError, match=r"returns returns float32, .*Add an output parameter after"):
         numba_kernel(returns, OUT)(X)
+
+
+class TestScalars:
+    """A scalar is an array of 0 dimensions in a kernel; one line says so where Numba's text has thirty."""
+
+    @pytest.mark.parametrize(
+        ("line", "operation"),
+        [
+            ("out[()] = len(range(n))", r"range\(readonly array\(int32, 0d, C\)\)"),
+            ("out[0] = x[0]", r"setitem\(array\(float32, 0d, C\), "),
+            ("out[:] = x[0]", r"setitem\(array\(float32, 0d, C\), "),
+            ("out[()] = x[n[0]]", r"getitem\("),
+            ("out[()] = x[:n][0]", r"slice\("),
+            ("out[()] = np.zeros(n)[0]", r"zeros\("),
+            ("out[()] = max(n, 3)", r"max\("),
+            ("out[()] = x.reshape(n, 3)[0, 0]", r"reshape\("),
+            ("for v in n: out[()] = v", "iteration over a 0-d array"),
+        ],
+    )
+    def test_their_use_as_a_number_is_named_with_the_cure(self, line, operation):
+        namespace = {"np": np}
+        exec(compile(f"def use(x, n, out):\n {line}", __file__, "exec"), namespace)
+        with pytest.raises(KernelCompileError, match=rf"compile use \(.*: line \d+ has {operation}") as caught:
+            numba_kernel(numba.njit(namespace["use"]), Spec((), np.float32))(X, 3)
+        assert str(caught.value).endswith("read its value as n[()], and write it as out[()] = value.")
+        assert "\n" not in str(caught.value)
+
+    def test_another_error_of_a_kernel_that_has_one_is_numbas_own(self):
+        for line in ("out[()] = n + x.nothing", "out[()] = x"):
+            namespace = {}
+            exec(f"def other(x, n, out): {line}", namespace)
+            with pytest.raises(KernelCompileError) as caught:
+                numba_kernel(numba.njit(namespace["other"]), Spec((), np.float32))(X, 3)
+            assert "n[()]" not in str(caught.value)
+
+
+def kernel_of(body, **names):
+    exec(f"def kernel(x, out):\n {body}", names := {"np": np, **names})
+    return numba.njit(names["kernel"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["out = 2 * x", "out = np.empty_like(x); out[:] = x", "for v in x: out = v", "y = 2 * x; y[0] = 1"],
+)
+def test_an_output_that_nothing_stores_to_is_refused(body):
+    with pytest.raises(
+        KernelCompileError, match=r"^kernel \(.*:\d+\) never stores to its output 'out': write out\[\.\.\."
+    ):
+        numba_kernel(kernel_of(body), OUT)(X)
+
+
+class TestStores:
+    """Whatever may store to an output counts."""
+
+    @staticmethod
+    @numba.njit
+    def helper(array, x):
+        array[:] = 2 * x
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "helper(out, x)",
+            "y = out; y[:] = 2 * x",
+            "out = out[::-1]; out[:] = 2 * x[::-1]",
+            "out[...] = x; out += x",
+            "v = out.view(np.int32); v[:] = (2 * x).view(np.int32)",
+            "if x.size > 2: out[:] = 2 * x",
+            "if x.size > 5: out = np.empty_like(x)\n out[:] = 2 * x",
+            "for k in range(2):\n  if k == 1: out = 1 * out\n  else: out[:] = 2 * x",
+            "pairs = [(out, x)]\n for a, b in pairs: a[:] = 2 * b",
+            "def inner(i): out[i] = 2 * x[i]\n for i in range(3): inner(i)",
+            "[helper(each, x) for each in (out,)]",
+            "np.multiply(2, x, out)",
+            "out.fill(0)\n out += 2 * x",
+            "while x.size < 2: out = 1 * x\n out[:] = 2 * x",
+        ],
+    )
+    def test_each_form(self, body):
+        np.testing.assert_array_equal(numba_kernel(kernel_of(body, helper=self.helper), OUT)(X), 2 * X)
+
+    def test_an_output_without_elements_needs_no_store(self):
+        assert numba_kernel(kernel_of("x.sum()"), Spec((0,), np.float32))(X).size == 0
+
+    def test_an_output_that_shares_an_inputs_memory_needs_no_store(self):
+        add = numba_kernel(kernels.increment, OUT, input_output_aliases={0: 0})
+        np.testing.assert_array_equal(add(X), X + 1)
+
+
+class Holder:
+    @numba.njit
+    def kernel(x, out):  # noqa: N805 - without @staticmethod, as users write it
+        out[:] = x
+
+
+@numba.vectorize
+def scaled(v, c):
+    return v * c
+
+
+@pytest.mark.parametrize(
+    ("given", "cure"),
+    [
+        (lambda: Holder().kernel, r"It is bound to an instance, its first argument\. Put @staticmethod above"),
+        (lambda: functools.partial(kernels.copy, out=None), r"Pass one that calls it, as numba\.njit\(lambda"),
+        (lambda: scaled, r"Pass one that calls it, as numba\.njit\(lambda"),
+        (lambda: jax.jit(kernels.copy.py_func), r"Pass one that calls it, as numba\.njit\(lambda"),
+    ],
+)
+def test_what_is_no_kernel_but_can_become_one_is_told_how(given, cure):
+    with pytest.raises(KernelTypeError, match=rf"expected a function decorated with numba\.njit\. {cure}"):
+        numba_kernel(given(), OUT)
 
 
 def test_numba_without_its_compiler_is_told_from_a_missing_decorator():

@@ -99,6 +99,16 @@ def test_partitioning_on_one_device_and_exported_is_a_plain_call(matvec):
     close(exported.call(A, X), A @ X)
 
 
+def test_an_error_in_a_rule_says_what_the_rule_got(matvec):
+    def rule(args, axes, *_, outs):
+        _A, _x, _more = axes
+
+    matvec.def_batching(rule)
+    with pytest.raises(ValueError, match="not enough values to unpack") as caught:
+        jax.vmap(lambda A: matvec(A, X))(A[None])
+    assert "the batching rule of the operator matvec, which got 1, (True, False), float32" in caught.value.__notes__[0]
+
+
 REFUSED = {
     "a transpose that operand 0 has not": (
         lambda op: op.def_transpose(1, lambda cotangents, x, outs: None),
