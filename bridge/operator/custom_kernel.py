@@ -122,9 +122,7 @@ class CustomKernel(OperatorDefinition):
             raise BackendError(f"{self.name}: backend is {backend!r}, expected the name of one, or None.")
         preferred, source = preferred_backends(backend)
         question = _question(snapshot, args, outputs, static)
-        winners = {
-            each: self._winners[each, question] for each in snapshot.defaults if (each, question) in self._winners
-        }
+        winners = {platform: winner for (platform, asked), winner in self._winners.items() if asked == question}
         return choose(snapshot, preferred, source, winners)
 
     def _outputs(self, args: Sequence[Any], declared: Outputs | None, static: Parameters) -> Outputs:

@@ -17,7 +17,6 @@ from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelCompileError
 from bridge.languages.language import Definition
 from bridge.signature.array_types import ArrayType
-from bridge.source.imports import with_imports_done
 from bridge.source.references import array_hint
 
 
@@ -98,6 +97,7 @@ def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, 
 _HINTS = {
     "Cannot modify readonly": "Inputs are read-only, because JAX arrays are immutable: write to an output, or alias "
     "the input to one with input_output_aliases.",
+    "(IMPORT_NAME)": "Import modules outside of the kernel.",
     "float16' of type Module(<module 'jax.numpy'": "A kernel cannot use jax.numpy. Write x.dtype.type(value) for a "
     "number of the dtype of an array x.",
 }
@@ -151,12 +151,11 @@ def _with_parameters(definition: NumbaDefinition, count: int) -> CPUDispatcher:
 def _compilable(definition: NumbaDefinition) -> CPUDispatcher:
     """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""
     dispatcher = definition.dispatcher
-    function = with_imports_done(dispatcher.py_func)
     options = {**dispatcher.targetoptions, "boundscheck": True} if checks_bounds() else dispatcher.targetoptions
-    if dispatcher._can_compile and function is dispatcher.py_func and options == dispatcher.targetoptions:
+    if dispatcher._can_compile and options == dispatcher.targetoptions:
         return dispatcher
     return CPUDispatcher(
-        function,
+        dispatcher.py_func,
         locals=dispatcher.locals,
         targetoptions=options,
         pipeline_class=dispatcher._compiler.pipeline_class,

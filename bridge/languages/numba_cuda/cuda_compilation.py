@@ -23,7 +23,6 @@ from bridge.languages.language import Definition
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.machine_code import check_launch
 from bridge.signature.array_types import ArrayType
-from bridge.source.imports import with_imports_done
 from bridge.source.includes import included_by
 from bridge.source.llvm_code import portable_code
 from bridge.source.references import array_hint
@@ -50,20 +49,8 @@ class CudaDefinition(Definition):
         return bool(self.dispatcher.targetoptions.get("debug"))
 
 
-def without_imports(dispatcher: Any) -> Any:
-    """The user's dispatcher, or an equal dispatcher of a function without imports in its body."""
-    known: dict[str, Any] = vars(dispatcher)
-    if _OTHER not in known:
-        function = with_imports_done(dispatcher.py_func)
-        known[_OTHER] = None if function is dispatcher.py_func else _again(dispatcher, function)
-    return known[_OTHER] or dispatcher
-
-
-_OTHER = "_bridge_without_imports"
-
-
-def _again(dispatcher: Any, function: Any) -> Any:
-    return type(dispatcher)(function, targetoptions=dispatcher.targetoptions)
+def _again(dispatcher: Any) -> Any:
+    return type(dispatcher)(dispatcher.py_func, targetoptions=dispatcher.targetoptions)
 
 
 def numba_type(array: ArrayType) -> Any:
@@ -84,10 +71,10 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
 
     array_types = tuple(numba_type(array) for array in arrays)
     try:
-        dispatcher = without_imports(definition.dispatcher)
-        if not definition.dispatcher._can_compile:
+        dispatcher = definition.dispatcher
+        if not dispatcher._can_compile:
             check_declared(definition, array_types)
-            dispatcher = _again(dispatcher, dispatcher.py_func)
+            dispatcher = _again(dispatcher)
         return compile_now(dispatcher, (*array_types, *defaults(definition, len(array_types), types)))
     except (BridgeError, Warning):
         raise
@@ -95,16 +82,18 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
         raise refused(definition, array_types, error) from error
 
 
-def refused(
-    definition: CudaDefinition, array_types: Sequence[Any], error: Exception, cure: str = ""
-) -> KernelCompileError:
-    """The error for a kernel that Numba refuses; ``cure`` says in a line of its own what to do."""
-    hint = (
-        "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias the input to one "
-        "with input_output_aliases."
-        if "Cannot modify readonly" in str(error)
-        else cure
-    )
+_CURES = {
+    "Cannot modify readonly": "\nInputs are read-only, because JAX arrays are immutable: write to an output, or alias "
+    "the input to one with input_output_aliases.",
+    "(IMPORT_NAME)": "\nImport modules outside of the kernel.",
+    "Array.reshape": "\nGive the array its shape before the call, or compute the index.",
+}
+"""What to do about a construct that a compiler refuses, by what its error says. Array.reshape is of numba-cuda-mlir."""
+
+
+def refused(definition: CudaDefinition, array_types: Sequence[Any], error: Exception) -> KernelCompileError:
+    """The error for a kernel that Numba refuses."""
+    hint = next((cure for construct, cure in _CURES.items() if construct in str(error)), "")
     listed = ", ".join(map(str, array_types))
     return KernelCompileError(
         f"Numba cannot compile {definition.name} ({definition.place}) for ({listed}):\n{error}{hint}"
@@ -142,7 +131,7 @@ def compile_now(dispatcher: Any, array_types: tuple[Any, ...]) -> Any:
     was_compiled = array_types in dispatcher.overloads
     compiled = dispatcher.compile(array_types)
     if was_compiled and compiled._codelibrary._linking_files and _CODE not in vars(compiled):
-        compiled = dispatcher.overloads[array_types] = _again(dispatcher, dispatcher.py_func).compile(array_types)
+        compiled = dispatcher.overloads[array_types] = _again(dispatcher).compile(array_types)
     code_of(compiled)
     return compiled
 

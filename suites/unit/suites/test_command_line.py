@@ -84,7 +84,7 @@ def test_there_are_eight_commands_and_at_most_seventy_options_which_mean_the_sam
     assert set(commands()) == {"validate", "bench", "list", "show", "compare", "report", "clean", "merge"}
     meant, count = {}, 1  # with --version
     for name, each in commands().items():
-        assert f"\nexample:\n  kernel-bridge {name} " in each.format_help()
+        assert f"\nexample:\n  kernel-bridge {name}" in each.format_help()
         for action in each._actions:
             count += bool(action.option_strings) and "--help" not in action.option_strings
             for option in action.option_strings:
