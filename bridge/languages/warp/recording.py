@@ -27,10 +27,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from bridge.errors import KernelCompileError, LaunchError, RecordingError
+from bridge.errors import KernelCompileError, RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function
-from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS
 from bridge.languages.warp.device_memory import launch_instead
 from bridge.languages.warp.dtypes import addresses_in
 from bridge.languages.warp.generated import Generated, generating, takes_handle
@@ -258,7 +257,7 @@ class _Recorder:
         launches = tuple(self.operations) if launch_instead(name, self.alignment, arguments) else None
         self.operations, self.homes = done, homes
         entry = c_function(function)
-        self.operations.append(Operation(name, entry, *block.finished(name), tuple(touched), on_cuda=launches))
+        self.operations.append(Operation(name, entry, *block.finished(), tuple(touched), on_cuda=launches))
         return True
 
     def alignment(self, address: int) -> int:
@@ -301,7 +300,7 @@ class _Recorder:
             is_plain = hasattr(kind, "grad") and index < count
             touched += [(each, index if is_plain else UNKNOWN) for each in found]
         launch = RecordedLaunch(kernel, adjoint, int(on_cuda.size), hooks.block.asked, bytes(on_cuda), offsets)
-        self.operations.append(Operation(kernel.key, 0, *block.finished(kernel.key), tuple(touched), launch))
+        self.operations.append(Operation(kernel.key, 0, *block.finished(), tuple(touched), launch))
 
     def place(self, address: int) -> tuple[int, int] | None:
         """The buffer that holds an address, or ends there, and the offset in it."""
@@ -372,7 +371,7 @@ class _Recorder:
         if condition is not None:
             block.words[0] = condition.ptr
             touched.append((self.point_at(block, 0, condition.ptr, "warp.capture_if"), _USES["r"]))
-        self.operations.append(Operation("jump", 0, *block.finished("jump"), tuple(touched), target=target))
+        self.operations.append(Operation("jump", 0, *block.finished(), tuple(touched), target=target))
 
     def make_constant(
         self, initialise: Callable[..., None], array: Any, data: Any, dtype: Any, shape: Any, *_: Any
@@ -444,15 +443,10 @@ class _Block:
         """Makes an argument the address of a byte of the block."""
         self.patches.append((index, ITSELF, byte))
 
-    def finished(self, name: str) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]:
+    def finished(self) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]:
         """The words, without any address, and the patches."""
         padded = self._content + bytes(-len(self._content) % WORD_BYTES)
         words = [*self.words, *np.frombuffer(padded, np.int64).tolist()]
-        if len(words) > MAX_BLOCK_WORDS:
-            raise LaunchError(
-                f"the arguments of {name} take {WORD_BYTES * len(words)} bytes, expected at most "
-                f"{WORD_BYTES * MAX_BLOCK_WORDS}. Pass fewer arrays."
-            )
         for word, *_ in self.patches:
             words[word] = 0
         return tuple(words), tuple(self.patches)
