@@ -11,8 +11,8 @@ from bridge.languages.language import Definition
 from bridge.source.references import array_hint
 
 
-def refused(definition: Definition, types: Sequence[Any], error: Exception, cure: str = "") -> KernelCompileError:
-    """The error for a kernel that Numba refuses for these types; ``cure`` says in a line of its own what to do."""
+def refused(definition: Definition, types: Sequence[Any], error: Exception) -> KernelCompileError:
+    """The error for a kernel that Numba refuses for these types."""
     said = str(error)
     head = f"Numba cannot compile {definition.name} ({definition.place}) for ({', '.join(map(str, types))}):"
     operation = any(each.ndim == 0 for each in types) and _ON_SCALAR.search(said)
@@ -22,7 +22,7 @@ def refused(definition: Definition, types: Sequence[Any], error: Exception, cure
             f"{head}{line} has {operation[1]}. A scalar is an array of 0 dimensions in a kernel: read its value as "
             "n[()], and write it as out[()] = value."
         )
-    hint = next((f"\n{hint}" for text, hint in _HINTS.items() if text in said), cure)
+    hint = next((f"\n{hint}" for text, hint in _HINTS.items() if text in said), "")
     assert definition.source_function is not None
     return KernelCompileError(f"{head}\n{said}{hint}{array_hint(definition.source_function)}")
 
@@ -33,6 +33,8 @@ _LINE = re.compile(r"^File .*, line (\d+):$", re.MULTILINE)
 _HINTS = {
     "Cannot modify readonly": "Inputs are read-only, because JAX arrays are immutable: write to an output, or alias "
     "the input to one with input_output_aliases.",
+    "(IMPORT_NAME)": "Import modules outside of the kernel.",
+    "Array.reshape": "Give the array its shape before the call, or compute the index.",  # of numba-cuda-mlir
     "float16' of type Module(<module 'jax.numpy'": "A kernel cannot use jax.numpy. Write x.dtype.type(value) for a "
     "number of the dtype of an array x.",
 }

@@ -17,10 +17,9 @@ from bridge.operator.choice import Explanation, choose, preferred_backends
 from bridge.operator.definition import OperatorDefinition
 from bridge.operator.derivatives import run
 from bridge.operator.operator_call import Choice, OperatorCall
-from bridge.operator.registry import DEFAULT, Snapshot, canonical_platform
+from bridge.operator.registry import Snapshot, canonical_platform
 from bridge.operator.static_parameters import Parameters, content_of
 from bridge.operator.tuning import Tuning, device_of, entrants, race
-from bridge.operator.winners import Winners, kind_of, question_of
 from bridge.signature.arguments import Traced, check_arrays, parameter_names
 from bridge.signature.array_types import Outputs
 
@@ -44,7 +43,7 @@ class CustomKernel(OperatorDefinition):
             raise SignatureError(f"{name}: outs is {outs!r}, expected a function of the arrays and keyword parameters.")
         self._outs = outs
         self._has_side_effect = has_side_effect
-        self._winners = Winners(name)
+        self._winners: dict[tuple[str, Hashable], str] = {}  # replaced, never changed
 
     def __call__(self, *args: Any, outs: Any = None, backend: str | None = None, **parameters: Any) -> Any:
         """Runs the operator.
@@ -122,8 +121,8 @@ class CustomKernel(OperatorDefinition):
         if not isinstance(backend, str | None):
             raise BackendError(f"{self.name}: backend is {backend!r}, expected the name of one, or None.")
         preferred, source = preferred_backends(backend)
-        question = question_of(args, outputs.specs, static)
-        winners = self._winners.find(snapshot, question) if DEFAULT in preferred else {}
+        question = _question(snapshot, args, outputs, static)
+        winners = {platform: winner for (platform, asked), winner in self._winners.items() if asked == question}
         return choose(snapshot, preferred, source, winners)
 
     def _outputs(self, args: Sequence[Any], declared: Outputs | None, static: Parameters) -> Outputs:
@@ -177,20 +176,14 @@ class CustomKernel(OperatorDefinition):
         results differ by more than rounding, see ``rtol``. The default of the platform is kept unless another backend
         is clearly faster.
 
-        Calls that name no backend, with these shapes, dtypes and parameters on this kind of device, then use the
-        winner. Under ``jax.vmap``, the shapes of one element count. Programs that are already compiled do not change.
-
-        The winner counts, in other processes too, while the operator's name, the code of its generators and of the
-        kernels and functions that they refer to, the default, and the versions of JAX and of the kernel languages are
-        the same. If you change code elsewhere, such as a helper of a kernel, tune again: an old winner is never wrong,
-        but it may not be the fastest one. Winners are kept in the user's cache folder, or in the folder that the
-        environment variable ``KERNEL_BRIDGE_WINNERS_DIR`` or ``KERNEL_BRIDGE_CACHE_DIR`` names; :meth:`forget` drops
-        them.
+        Calls of this operator that name no backend, with these shapes, dtypes and parameters, then use the winner,
+        until a kernel or default is registered, or :meth:`forget` is called. Under ``jax.vmap``, the shapes of one
+        element count. Programs that are already compiled do not change.
 
         The kernels run many times, also those with side effects.
 
-        Programs that run in several processes must be the same in all of them, so winners do not count there: tune in
-        one process, and give its winner to :meth:`set_default` in all.
+        A winner counts in this process. To use it in another one, or in each of the processes of one program, give
+        ``chosen.backend`` of the result to :meth:`set_default` there.
 
         Args:
             *args: Arrays, as for a call.
@@ -223,15 +216,15 @@ class CustomKernel(OperatorDefinition):
         default = snapshot.find(platform, snapshot.defaults[platform])
         call = OperatorCall(self.name, (), outputs.specs, static, self._rules, self._has_side_effect)
         trials = race(call, tried, reference, default, arrays, rtol)
-        made = Tuning(self.name, platform, kind_of(platform), reference.reference, trials)
-        question = question_of(arrays, outputs.specs, static)
-        self._winners.remember(made.chosen.backend, snapshot, platform, question)
+        made = Tuning(self.name, platform, device.device_kind, reference.reference, trials)
+        question = _question(snapshot, arrays, outputs, static)
+        self._winners = {**self._winners, (platform, question): made.chosen.backend}
         self._change()
         return made
 
     def forget(self) -> None:
-        """Drops all winners that :meth:`tune` has found for operators of this name, in this process and on disk."""
-        self._winners.forget()
+        """Drops all winners that :meth:`tune` has found for this operator."""
+        self._winners = {}
         self._change()
 
     def explain(self, *args: Any, outs: Any = None, backend: str | None = None, **parameters: Any) -> Explanation:
@@ -252,6 +245,12 @@ class CustomKernel(OperatorDefinition):
         static = self._static(parameters)
         outputs = self._outputs(args, None if outs is None else Outputs.of(outs, self.name), static)
         return self._choice(self._snapshot, args, outputs, static, backend)[1]
+
+
+def _question(snapshot: Snapshot, args: Iterable[Any], outputs: Outputs, static: Parameters) -> Hashable:
+    """What the winner of a call depends on."""
+    types = [(array.shape, array.dtype) for array in (*map(jax.typeof, args), *outputs.specs)]
+    return snapshot, tuple(types), static
 
 
 def _key_of(outs: Any, backend: Any, parameters: Mapping[str, Any]) -> Hashable:

@@ -117,7 +117,7 @@ class OperatorDefinition:
     def set_default(self, platform: str, backend: str) -> None:
         """Makes a registered backend, or ``"backend:configuration"``, the default of a platform from the next call on.
 
-        What :meth:`tune` found while another backend was the default does not count any more.
+        What :meth:`tune` found before does not count any more.
 
         Raises:
             BackendError: The platform is unknown, or the backend is not registered for it.

@@ -1,4 +1,4 @@
-"""Finds what a Python function takes from outside, one level deep, for errors and for the winners of tuning."""
+"""Finds what a Python function takes from outside, one level deep, for errors."""
 
 from __future__ import annotations
 

@@ -25,9 +25,10 @@ def share_machine_code(case: Case, *, reads: bool) -> None:
         case: The cell.
         reads: Whether to take code that is there. The process that times the compiler does not.
     """
-    folder, session = numba.config.CACHE_DIR, os.environ.get("KERNEL_BRIDGE_WINNERS_DIR")
+    folder = numba.config.CACHE_DIR
+    of_session = os.environ.get("JAX_COMPILATION_CACHE_DIR") == str(Path(folder, "xla"))  # see isolation.shared_code
     dispatcher = getattr(case.operator.kernel(case.backend), "dispatcher", None)
-    if not (session and folder.startswith(session) and isinstance(dispatcher, CPUDispatcher)):
+    if not (of_session and isinstance(dispatcher, CPUDispatcher)):
         return
     if not dispatcher.stats.cache_path:
         options = hashlib.sha256(repr(sorted(dispatcher.targetoptions.items())).encode()).hexdigest()[:16]

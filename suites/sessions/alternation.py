@@ -157,7 +157,6 @@ def _is_enough(done: int, wanted: int | None, left: Sequence[str]) -> bool:
 
 def _spec(sides: Sides, label: str, selection: Selection, variables: Mapping[str, str], scratch: str) -> WorkerSpec:
     side = sides.base if label == BASE else sides.head
-    # What one side has tuned must not reach the other.
     folder, own = str(Path(scratch, label)), side.selection(selection)
     shared = {"KERNEL_BRIDGE_CACHE_DIR": folder} | isolation.shared_code(own, folder)
     return WorkerSpec(

@@ -12,16 +12,13 @@ from reports.options import Exit
 from suites.sessions.temporary import abandoned
 
 
-def clean(*, all_of_it: bool) -> Exit:
+def clean() -> Exit:
     """Deletes the machine code of handlers, and folders of killed sessions.
 
     Everything is made again when it is needed.
-
-    Args:
-        all_of_it: Whether to delete what ``tune`` has measured, too.
     """
     failed = False
-    for what, path in _found(all_of_it):
+    for what, path in _found():
         size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
         shutil.rmtree(path, ignore_errors=True)
         if path.exists():
@@ -32,10 +29,8 @@ def clean(*, all_of_it: bool) -> Exit:
     return Exit.COULD_NOT_RUN if failed else Exit.FINE
 
 
-def _found(all_of_it: bool) -> Iterator[tuple[str, Path]]:
+def _found() -> Iterator[tuple[str, Path]]:
     # Only folders of our own names: a user may have named any folder as the cache.
-    kept = cache_folder()
-    yield from (("machine code of handlers", path) for path in sorted(kept.glob("native-*")) if path.is_dir())
-    if all_of_it:
-        yield from (("what tune has measured", path) for path in sorted(kept.glob("winners-*")) if path.is_dir())
+    natives = sorted(cache_folder().glob("native-*"))
+    yield from (("machine code of handlers", path) for path in natives if path.is_dir())
     yield from (("of a session that was killed", path) for path in abandoned())

@@ -57,16 +57,14 @@ def shared_code(selection: Selection, folder: str) -> dict[str, str]:
 def isolated() -> Generator[tuple[dict[str, str], str]]:
     """Yields the environment of such a session, and a folder for temporary files that is deleted at the end.
 
-    The folder also holds the winners of tuning, so that a session neither uses nor changes the user's winners. The
-    machine code of native handlers is shared with her other processes: each would compile it for more than a second.
-    If her cache folder cannot be written to, the processes of the session share it among themselves.
+    The machine code of native handlers is shared with the user's other processes: each would compile it for more than a
+    second. If her cache folder cannot be written to, the processes of the session share it among themselves.
     """
     scratch = make_folder()
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     # A random.py in the user's current folder must not hide Python's own from worker processes.
     variables["PYTHONSAFEPATH"] = "1"
-    variables["KERNEL_BRIDGE_WINNERS_DIR"] = scratch
     if not can_keep_files():
         variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
     variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share a GPU

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,11 +19,10 @@ _PREPARED = pytest.StashKey[bool]()
 
 
 def prepare(config: pytest.Config) -> None:
-    """Prepares this process for checks, once: several CPU devices, no tuned operators."""
+    """Prepares this process for checks, once: several CPU devices."""
     if _PREPARED in config.stash:
         return
     config.stash[_PREPARED] = True
-    os.environ["KERNEL_BRIDGE_WINNERS_DIR"] = temporary_folder(config)
     make_cpu_devices()
     _require_cpu_devices(config)
 

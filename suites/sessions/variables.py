@@ -9,7 +9,7 @@ from suites.cells.selection import SelectionError
 
 PREFIX = "KERNEL_BRIDGE_"
 
-KNOWN = ("BACKEND", "CACHE_DIR", "DEBUG", "EVENTS", "MACHINE", "RUNS", "WINNERS_DIR")
+KNOWN = ("BACKEND", "CACHE_DIR", "DEBUG", "EVENTS", "MACHINE", "RUNS")
 """The names that follow the prefix."""
 
 

@@ -18,7 +18,6 @@ from bridge.errors import KernelCompileError
 from bridge.languages.language import Definition
 from bridge.languages.refused import refused
 from bridge.signature.array_types import ArrayType
-from bridge.source.imports import with_imports_done
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +137,11 @@ def _with_parameters(definition: NumbaDefinition, count: int) -> CPUDispatcher:
 def _compilable(definition: NumbaDefinition) -> CPUDispatcher:
     """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""
     dispatcher = definition.dispatcher
-    function = with_imports_done(dispatcher.py_func)
     options = {**dispatcher.targetoptions, "boundscheck": True} if checks_bounds() else dispatcher.targetoptions
-    if dispatcher._can_compile and function is dispatcher.py_func and options == dispatcher.targetoptions:
+    if dispatcher._can_compile and options == dispatcher.targetoptions:
         return dispatcher
     return CPUDispatcher(
-        function,
+        dispatcher.py_func,
         locals=dispatcher.locals,
         targetoptions=options,
         pipeline_class=dispatcher._compiler.pipeline_class,

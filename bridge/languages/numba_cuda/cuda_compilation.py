@@ -24,7 +24,6 @@ from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.machine_code import check_launch
 from bridge.languages.refused import refused
 from bridge.signature.array_types import ArrayType
-from bridge.source.imports import with_imports_done
 from bridge.source.includes import included_by
 from bridge.source.llvm_code import portable_code
 
@@ -50,20 +49,8 @@ class CudaDefinition(Definition):
         return bool(self.dispatcher.targetoptions.get("debug"))
 
 
-def without_imports(dispatcher: Any) -> Any:
-    """The user's dispatcher, or an equal dispatcher of a function without imports in its body."""
-    known: dict[str, Any] = vars(dispatcher)
-    if _OTHER not in known:
-        function = with_imports_done(dispatcher.py_func)
-        known[_OTHER] = None if function is dispatcher.py_func else _again(dispatcher, function)
-    return known[_OTHER] or dispatcher
-
-
-_OTHER = "_bridge_without_imports"
-
-
-def _again(dispatcher: Any, function: Any) -> Any:
-    return type(dispatcher)(function, targetoptions=dispatcher.targetoptions)
+def _again(dispatcher: Any) -> Any:
+    return type(dispatcher)(dispatcher.py_func, targetoptions=dispatcher.targetoptions)
 
 
 def numba_type(array: ArrayType) -> Any:
@@ -84,10 +71,10 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
 
     array_types = tuple(numba_type(array) for array in arrays)
     try:
-        dispatcher = without_imports(definition.dispatcher)
-        if not definition.dispatcher._can_compile:
+        dispatcher = definition.dispatcher
+        if not dispatcher._can_compile:
             check_declared(definition, array_types)
-            dispatcher = _again(dispatcher, dispatcher.py_func)
+            dispatcher = _again(dispatcher)
         return compile_now(dispatcher, (*array_types, *defaults(definition, len(array_types), types)))
     except (BridgeError, Warning):
         raise
@@ -125,7 +112,7 @@ def compile_now(dispatcher: Any, array_types: tuple[Any, ...]) -> Any:
     was_compiled = array_types in dispatcher.overloads
     compiled = dispatcher.compile(array_types)
     if was_compiled and compiled._codelibrary._linking_files and _CODE not in vars(compiled):
-        compiled = dispatcher.overloads[array_types] = _again(dispatcher, dispatcher.py_func).compile(array_types)
+        compiled = dispatcher.overloads[array_types] = _again(dispatcher).compile(array_types)
     code_of(compiled)
     return compiled
 

@@ -80,13 +80,6 @@ class MlirCode(NamedTuple):
     is_cooperative: bool
 
 
-_CURES = {
-    "(IMPORT_NAME)": "\nImport modules outside of the kernel.",
-    "Array.reshape": "\nGive the array its shape before the call, or compute the index.",
-}
-"""What to do about constructs that numba-cuda compiles and its successor does not, by what its error says."""
-
-
 def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType], capability: int) -> MlirCode:
     """The machine code of a kernel for these arrays and a compute capability, such as 90.
 
@@ -111,8 +104,7 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType], capa
     except (BridgeError, Warning):
         raise
     except Exception as error:
-        cure = next((cure for construct, cure in _CURES.items() if construct in str(error)), "")
-        raise refused(definition, array_types, error, cure) from error
+        raise refused(definition, array_types, error) from error
     about = compiled.metadata
     text = _with_numbers_for_names(str(about["mlir_module_str"]).replace(f'chip = "sm_{capability}"', ""))
     plain = {name: value for name, value in options.items() if isinstance(value, str | int | float | tuple)}

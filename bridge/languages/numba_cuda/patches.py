@@ -8,7 +8,7 @@ for the bridge, and do as before in threads that do none:
   none.
 - ``_Kernel.launch`` launches a kernel. A recording notes the launch instead. A kernel with ``debug=True`` writes its
   exception to a variable, which Numba reads on the default stream, and this one does not wait for XLA's stream.
-- ``CUDADispatcher.__getitem__`` takes no lists, its launches no NumPy integers, and its kernels no imports in the body.
+- ``CUDADispatcher.__getitem__`` takes no lists, and its launches no NumPy integers.
 - The ``driver`` object calls the driver library. A recording refuses what is no launch, such as a copy.
 """
 
@@ -24,7 +24,6 @@ from numba.cuda.cudadrv.driver import Context, driver
 from numba.cuda.dispatcher import CUDADispatcher, _Kernel
 
 from bridge.languages.launch_shape import launch_shape
-from bridge.languages.numba_cuda.cuda_compilation import without_imports
 
 
 class Work(Protocol):
@@ -87,7 +86,7 @@ def patch() -> None:
             return configure_by_numba(self, configuration)
         grid, block, stream, shared_bytes = (*configuration, 0, 0)[:4]
         shape = launch_shape(self.py_func.__name__, grid=grid, block=block, shared_mem=shared_bytes)
-        return configure_by_numba(without_imports(self), (shape.grid, shape.block, stream, shape.shared_bytes))
+        return configure_by_numba(self, (shape.grid, shape.block, stream, shape.shared_bytes))
 
     Context.memalloc, _Kernel.launch, CUDADispatcher.__getitem__ = memalloc, launch, getitem
     driver.__class__ = _AskingDriver

@@ -34,7 +34,8 @@ from bridge.languages.warp.inputs import check_not_written, only_read
 from bridge.languages.warp.packing import load, value_of
 from bridge.languages.warp.parameters import Role, WarpParameter, concrete, parameters_of
 from bridge.languages.warp.planned import check_extents, output_shape
-from bridge.languages.warp.recording import ADVICE, WarpRecording, record
+from bridge.languages.warp.recorder import ADVICE
+from bridge.languages.warp.recording import WarpRecording, record
 from bridge.languages.warp.replay import context_of, replay
 from bridge.languages.warp.settings import check_warp, configured
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_homes, check_output_dims

@@ -10,14 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numba
+import numpy as np
 import warp as wp
 
-from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.native.words import call8, copy_words, load, load_int32, stack_words, store
-from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS, error_of_blocks
+from bridge.errors import LaunchError
+from bridge.ffi.native.abi import ERROR, WORD_BYTES
+from bridge.ffi.native.handler import create_error
+from bridge.ffi.native.words import call, call8, copy_words, load, load_int32, stack_words, store
 from bridge.languages.warp.inputs import Uses
 
 ARGUMENTS = 8  # words at the start of a block: the arguments of the C function, which takes the first of them
+MAX_BLOCK_WORDS = 1 << 12
 ITSELF = -1  # the number of the block among the buffers
 
 
@@ -57,6 +60,9 @@ class Operation:
         on_cuda: The launches that do on CUDA what a function does on the CPU; None if there are none.
         target: Of a jump, the position of the operation that is next if the int32 at the address in the first word of
             the block is 0, or if there is no address.
+
+    Raises:
+        LaunchError: The block is larger than the memory that a call has for it.
     """
 
     name: str
@@ -67,6 +73,13 @@ class Operation:
     launch: RecordedLaunch | None = None
     on_cuda: tuple[Operation, ...] | None = None
     target: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.block) > MAX_BLOCK_WORDS:
+            raise LaunchError(
+                f"the arguments of {self.name} take {WORD_BYTES * len(self.block)} bytes, expected at most "
+                f"{WORD_BYTES * MAX_BLOCK_WORDS}. Pass fewer arrays."
+            )
 
 
 def context_of(operations: Sequence[Operation], buffers: Sequence[int], take: int) -> ctypes.Array[ctypes.c_int64]:
@@ -109,6 +122,8 @@ def replay() -> Any:
                 entry, load(block, 0), load(block, 1), load(block, 2), load(block, 3), load(block, 4), load(block, 5),
                 load(block, 6), load(block, 7),
             )  # fmt: skip
-        return error_of_blocks(frame, load(context, 0))
+        take = load(context, 0)
+        text = call(take, 0) if take != 0 else 0
+        return create_error(frame, np.int64(ERROR.INTERNAL), text) if text != 0 else 0
 
     return function

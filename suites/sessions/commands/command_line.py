@@ -200,7 +200,7 @@ def _merge(options: argparse.Namespace) -> Exit:
 def _clean(options: argparse.Namespace) -> Exit:
     from suites.sessions.clean_command import clean
 
-    return clean(all_of_it=options.all)
+    return clean()
 
 
 def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True) -> Exit:
@@ -316,8 +316,7 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
     )  # fmt: skip
     merging = add("merge", _merge, "join the recorded parts of a run into one run", "merge parts/*.jsonl", "runs")
     merging.add_argument("run_names", nargs="+", metavar="RUN", help=f"the parts: {RUN_HELP}")
-    cleaning = add("clean", _clean, "delete what kernel-bridge keeps between sessions; runs stay", "clean --all")
-    cleaning.add_argument("--all", action="store_true", help="also what tune has found")
+    add("clean", _clean, "delete what kernel-bridge keeps between sessions; runs stay", "clean")
     add_commands(commands)
     for each in commands.choices.values():
         each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)

@@ -39,6 +39,17 @@ def test_a_typing_error_names_the_kernel_and_the_line():
     assert caught.value.__cause__ is not None
 
 
+def test_a_kernel_that_imports_in_its_body_is_told_to_do_so_outside():
+    @numba.njit
+    def imports(x, out):
+        import math
+
+        out[0] = math.sin(x[0])
+
+    with pytest.raises(KernelCompileError, match=r"Import modules outside of the kernel"):
+        numba_kernel(imports, OUT)(X)
+
+
 def test_a_kernel_that_writes_to_an_input_fails_and_changes_nothing():
     @numba.njit
     def writes(x, out):

@@ -67,8 +67,8 @@ def test_a_value_must_be_one_that_its_type_holds(name, value, dtype):
 
 def test_arguments_that_are_too_large():
     packed = launch.PackedLaunch(None, None, 1, 1, (0,) * 5000, (0,), (0,), ())
-    with pytest.raises(LaunchError, match=r"the arguments of a kernel take \d+ bytes, expected at most 32768"):
-        host._context(packed, 0)
+    with pytest.raises(LaunchError, match=r"the arguments of large take \d+ bytes, expected at most 32768"):
+        host._operation("large", packed)
 
 
 def test_an_error_names_the_kernel_and_the_line():

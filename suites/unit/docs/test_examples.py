@@ -28,7 +28,6 @@ def run(script, folder, platforms):
         env={
             **os.environ,
             "JAX_PLATFORMS": platforms,
-            "KERNEL_BRIDGE_WINNERS_DIR": str(folder / "winners"),
             "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), *sys.path])),
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # this process may hold most of a GPU's memory
         },

@@ -11,7 +11,7 @@ ROOMS = {
     "bridge": {
         "__init__": "debug errors ffi languages operator xla_custom_kernel",
         "xla_custom_kernel": "languages operator",
-        "operator": "agreement cached_files debug errors ffi languages signature source",
+        "operator": "agreement debug errors ffi languages signature",
         "languages": "debug errors ffi signature source",
         "debug": "agreement errors ffi",
         "agreement": "errors",
