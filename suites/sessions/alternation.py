@@ -35,7 +35,7 @@ from suites.sessions import isolation
 from suites.sessions.bench_command import PROCESSES, SECONDS, TURNS, worker_command
 from suites.sessions.contests import contests, portions
 from suites.sessions.merging import Found, merged
-from suites.sessions.messages import PROTOCOL, Opened
+from suites.sessions.messages import Opened
 from suites.sessions.panel import Panel, PanelError, WorkerSpec
 
 _ORDER = (BASE, HEAD, HEAD, BASE)
@@ -104,12 +104,6 @@ def measure(
         RevisionError: A side cannot be timed. Waves that had ended are recorded as incomplete runs.
         KeyboardInterrupt: Likewise.
     """
-    for side in (sides.base, sides.head):
-        if side.protocol != PROTOCOL:
-            raise RevisionError(
-                f"{side}: its timing processes cannot take turns with the ones of this version (they know protocol"
-                f" {side.protocol}, expected {PROTOCOL}). Record a run with each, and compare the two runs."
-            )
     alternation = _Alternation(sides, selection, runs)
     begun = clock()
     end = begun + seconds
@@ -160,9 +154,7 @@ def _spec(sides: Sides, label: str, selection: Selection, variables: Mapping[str
     # What one side has tuned must not reach the other.
     folder, own = str(Path(scratch, label)), side.selection(selection)
     shared = {"KERNEL_BRIDGE_CACHE_DIR": folder} | isolation.shared_code(own, folder)
-    return WorkerSpec(
-        label, worker_command(own, str(side.python)), {**variables, **shared, **side.variables}, side.folder
-    )
+    return WorkerSpec(label, worker_command(own), {**variables, **shared, **side.variables}, side.folder)
 
 
 @dataclass

@@ -23,15 +23,14 @@ HERE = Path(__file__).parents[1]
 _PLUGINS = ("pytest_benchmark.plugin", "xdist.plugin", "pytest_timeout", "suites.plugin")
 
 
-def arguments(tests: Sequence[Path], scratch: str, package: Path = HERE) -> list[str]:
+def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
     """Returns the first arguments of pytest.
 
     Args:
         tests: Files of tests.
         scratch: A folder for the files that plugins leave behind, see :func:`isolated`.
-        package: The folder of the package in the environment that runs pytest.
     """
-    command = ["-c", str(package / "sessions" / "session.ini"), "--rootdir", str(package), "--confcutdir", str(package)]
+    command = ["-c", str(HERE / "sessions" / "session.ini"), "--rootdir", str(HERE), "--confcutdir", str(HERE)]
     command += ["-p", "no:cacheprovider", "--benchmark-storage", f"file://{scratch}/benchmarks"]
     command += [part for plugin in _PLUGINS for part in ("-p", plugin)]
     return [*command, *map(str, tests)]
