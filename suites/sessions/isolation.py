@@ -37,7 +37,7 @@ def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
 
 
 def shared_code(selection: Selection, folder: str) -> dict[str, str]:
-    """Returns the variables with which processes on a CPU share what Numba and XLA compile for built-in operators.
+    """Returns the variables with which processes on a CPU share what XLA compiles for built-in operators.
 
     Each process would compile it, which takes longer than to time it. The kernels of users and of other libraries may
     hold addresses of one process, so they are compiled in each.
@@ -49,7 +49,7 @@ def shared_code(selection: Selection, folder: str) -> dict[str, str]:
     if selection.sources or selection.peers or selection.device != "cpu":
         return {}
     least = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
-    return {"NUMBA_CACHE_DIR": folder, "JAX_COMPILATION_CACHE_DIR": str(Path(folder, "xla"))} | least
+    return {"JAX_COMPILATION_CACHE_DIR": str(Path(folder, "xla"))} | least
 
 
 @contextmanager
