@@ -9,13 +9,10 @@ from pathlib import Path
 
 from bridge.cached_files import cache_folder
 from reports.options import Exit
-from suites.sessions.temporary import abandoned
 
 
 def clean(*, all_of_it: bool) -> Exit:
-    """Deletes the machine code of handlers, and folders of killed sessions.
-
-    Everything is made again when it is needed.
+    """Deletes the machine code of handlers, which is made again when it is needed.
 
     Args:
         all_of_it: Whether to delete what ``tune`` has measured, too.
@@ -38,4 +35,3 @@ def _found(all_of_it: bool) -> Iterator[tuple[str, Path]]:
     yield from (("machine code of handlers", path) for path in sorted(kept.glob("native-*")) if path.is_dir())
     if all_of_it:
         yield from (("what tune has measured", path) for path in sorted(kept.glob("winners-*")) if path.is_dir())
-    yield from (("of a session that was killed", path) for path in abandoned())

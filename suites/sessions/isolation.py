@@ -7,15 +7,14 @@ reaches these sessions: the configuration file is ``session.ini``, and only the 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
+import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from bridge.cached_files import can_keep_files
 from suites.cells.selection import Selection
-from suites.sessions.temporary import make_folder
 
 HERE = Path(__file__).parents[1]
 """The folder of the package, which holds the tests."""
@@ -60,21 +59,18 @@ def isolated() -> Generator[tuple[dict[str, str], str]]:
     machine code of native handlers is shared with her other processes: each would compile it for more than a second.
     If her cache folder cannot be written to, the processes of the session share it among themselves.
     """
-    scratch = make_folder()
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     # A random.py in the user's current folder must not hide Python's own from worker processes.
     variables["PYTHONSAFEPATH"] = "1"
-    variables["KERNEL_BRIDGE_WINNERS_DIR"] = scratch
-    if not can_keep_files():
-        variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
     variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share a GPU
     # A new process finds the project by this if it is not installed. The current folder does not count: a new process
     # does not import from there.
     root = str(HERE.parent)
     if root not in [path for path in sys.path[1:] if path != os.getcwd()]:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
-    try:
+    with tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as scratch:
+        variables["KERNEL_BRIDGE_WINNERS_DIR"] = scratch
+        if not can_keep_files():
+            variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
         yield variables, scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
