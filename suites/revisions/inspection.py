@@ -8,12 +8,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from suites.errors import RevisionError
-
-if TYPE_CHECKING:
-    from suites.revisions.sides import Side
+from suites.revisions.side import Side
 
 _PROGRAM = Path(__file__).with_name("loaded_files.py")
 _SECONDS = 300.0

@@ -12,50 +12,18 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
 from suites.revisions import inspection
 from suites.revisions.repository import SHORT, Repository
-
-BASE, HEAD = "base", "head"
-"""The labels of the sides."""
+from suites.revisions.side import BASE, HEAD, Side
 
 _HERE = Path(__file__).resolve().parents[2]
 _IMPORT = re.compile(r"^(from|import) suites\b", re.MULTILINE)
 _DECLARATION = re.compile(r"\b(Operator|operator_of)\(")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Side:
-    """One side of a comparison.
-
-    Attributes:
-        label: ``base`` or ``head``.
-        commit: The full commit.
-        sources: Files or modules with its operators; none for the built-in ones.
-        variables: Environment variables of its processes, in place of the same ones of this process. An empty one
-            counts as not set.
-        tree: The folder with the files of the commit.
-        folder: The working folder of its processes: the current one, in the files of the commit.
-    """
-
-    label: str
-    commit: str
-    sources: tuple[str, ...]
-    variables: dict[str, str]
-    tree: Path
-    folder: Path
-
-    def __str__(self) -> str:
-        """Returns the label and the commit, for messages."""
-        return f"{self.label} ({self.commit[:SHORT]})"
-
-    def selection(self, of: Selection) -> Selection:
-        """Returns a selection with the operators of this side."""
-        return replace(of, sources=self.sources)
 
 
 @dataclass(frozen=True)

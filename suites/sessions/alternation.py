@@ -30,7 +30,8 @@ from suites.backends.backend import Backend
 from suites.bench.run_header import machine_load
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
-from suites.revisions.sides import BASE, HEAD, Side, Sides
+from suites.revisions.side import BASE, HEAD, Side
+from suites.revisions.sides import Sides
 from suites.sessions import isolation
 from suites.sessions.bench_command import PROCESSES, SECONDS, TURNS, worker_command
 from suites.sessions.contests import contests, portions

@@ -32,7 +32,8 @@ from reports.statistics.verdict_codes import Code, Verdict
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
 from suites.revisions.repository import SHORT
-from suites.revisions.sides import Side, Sides, make_sides
+from suites.revisions.side import Side
+from suites.revisions.sides import Sides, make_sides
 from suites.sessions.alternation import Measured, measure
 from suites.sessions.bench_command import PROCESSES
 from suites.sessions.compared import TwoRevisions, TwoRuns, find_compared, split_names

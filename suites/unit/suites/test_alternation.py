@@ -11,7 +11,8 @@ from reports.options import Exit
 from reports.pages.alike import are_interleaved
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
-from suites.revisions.sides import Side, Sides
+from suites.revisions.side import Side
+from suites.revisions.sides import Sides
 from suites.sessions.alternation import measure
 from suites.sessions.merging import Found
 from suites.sessions.messages import PROTOCOL, Opened

@@ -10,7 +10,8 @@ import pytest
 from suites.cells.selection import Selection
 from suites.revisions import inspection, sides
 from suites.revisions.inspection import inspect_side
-from suites.revisions.sides import BASE, Side, make_sides, repository_of
+from suites.revisions.side import BASE, Side
+from suites.revisions.sides import make_sides, repository_of
 from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 
 SLOWER = OPERATORS.replace("2 * x[i]", "x[i] + x[i]")
