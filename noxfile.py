@@ -142,18 +142,6 @@ def dispatch(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
-def slowdowns(session: nox.Session) -> None:
-    """Slow kernels by known factors, and print how `compare` judges them (`-- --recorded`: of two runs)."""
-    measured(session, "suites.revisions.slowdowns")
-
-
-@nox.session(python=False)
-def endure(session: nox.Session) -> None:
-    """Make millions of calls, hundreds of kernels, and calls from 16 threads, and watch the memory (`-- cuda`)."""
-    measured(session, "suites.endurance")
-
-
-@nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run the tests that CI runs, in about 7 minutes on 2 cores (`-- --device cuda`, `-- -k vmap`)."""
     run_tests(session)

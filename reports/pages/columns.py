@@ -215,9 +215,6 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
              _FLAG),
         Fact("alone_ns", "time of a single call from Python", "timing.alone_ns", _NUM, "ns",
              _detail("alone", _time("timing.alone_ns"), "a single call from Python, up to the end of its work")),
-        Fact("alone_warm_ns", "the same, while the process keeps freed memory", "timing.alone_warm_ns", _NUM, "ns",
-             _detail("warm", _time("timing.alone_warm_ns"),
-                     "the same, where the results take over the memory of the results before")),
         Fact("fixed_ns", "time of a compiled program beyond its calls", "timing.fixed_ns", _NUM, "ns",
              _detail("fixed", _time("timing.fixed_ns"), "what a compiled program costs beyond the calls in its loop,"
                      " once per program; it is no part of the time per call")),

@@ -49,7 +49,7 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
         program_ns: With two-point timing, the time of the whole program with the shorter loop, per round.
         kernels_ns: On a GPU, the sum of the times of the kernels of a call, without copies, sets and gaps.
         alone_ns: A single call from Python, up to the end of its work, by the wall clock.
-        alone_warm_ns: The same, where the results take over the memory of the results before.
+        alone_warm_ns: The same into the memory of the results before; newer runs do not measure it.
         discarded: Samples that were taken while the device was throttled, and do not count.
         clock_mhz: Median clock of the device while the samples were taken.
         block: The number of the turn in which base and head were timed side by side: the process of the other side with
@@ -160,11 +160,6 @@ class Timing(Part, frozen=True, kw_only=True, dict=True):
     def alone_ns(self) -> float | None:
         """Median of the medians, over the processes, of a single call from Python."""
         return _median_of([process.alone_ns for process in self.processes])
-
-    @property
-    def alone_warm_ns(self) -> float | None:
-        """The same for a single call whose results take over the memory of the results before."""
-        return _median_of([process.alone_warm_ns for process in self.processes])
 
     @property
     def kernels_ns(self) -> float | None:

@@ -11,7 +11,7 @@ import abc
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -67,8 +67,6 @@ _ALONE_S = 2e-4
 class SingleCalls(Measurement):
     """Times single calls from Python, up to the end of their work: the only way for a cell without a loop.
 
-    A call gets memory for its outputs as in any program. A warm call takes over the memory of the outputs before.
-
     Args:
         programs: The compiled programs.
         arguments: The inputs on the device.
@@ -78,41 +76,28 @@ class SingleCalls(Measurement):
     cache = "hot"
 
     def __init__(self, programs: Programs, arguments: Sequence[jax.Array]) -> None:
-        self._programs, self._arguments = programs, list(arguments)
-        self._old = programs.old() if programs.warm is not None else []
-        self.cold_ns: list[float] = []
-        self.warm_ns: list[float] = []
-        self._cold(), self._warm()
-        least = min(self._cold() for _ in range(_TRIES))
+        self._program, self._arguments = programs.single, list(arguments)
+        self.samples_ns: list[float] = []
+        self._time()
+        least = min(self._time() for _ in range(_TRIES))
         self._calls = max(1, min(_TRIES, round(_ALONE_S / least)))
-        self.round_s = self._calls * least * (2 if programs.warm is not None else 1)
+        self.round_s = self._calls * least
 
     def round(self) -> None:
-        """Makes some calls of each kind."""
-        for _ in range(self._calls):
-            self.cold_ns.append(_rounded(self._cold()))
-            if self._programs.warm is not None:
-                self.warm_ns.append(_rounded(self._warm()))
+        """Makes some calls."""
+        self.samples_ns += [_rounded(self._time()) for _ in range(self._calls)]
 
     def times(self) -> ProcessTimes:
         """Returns the samples."""
-        return ProcessTimes(
-            samples_ns=tuple(self.cold_ns), alone_ns=tuple(self.cold_ns), alone_warm_ns=tuple(self.warm_ns)
-        )
+        return ProcessTimes(samples_ns=tuple(self.samples_ns), alone_ns=tuple(self.samples_ns))
 
     def on_other(self, inputs: Sequence[Any]) -> Any:
         """Makes a call on other inputs."""
-        return self._programs.single(*inputs)
+        return self._program(*inputs)
 
-    def _cold(self) -> float:
-        return _timed(self._programs.single, self._arguments)
-
-    def _warm(self) -> float:
-        if self._programs.warm is None:
-            return 0.0
+    def _time(self) -> float:
         start = time.perf_counter()
-        self._old = self._programs.warm(self._old, *self._arguments)
-        jax.block_until_ready(self._old)
+        jax.block_until_ready(self._program(*self._arguments))
         return time.perf_counter() - start
 
 
@@ -136,7 +121,7 @@ class BesideSingleCalls(Measurement):
 
     def times(self) -> ProcessTimes:
         """Returns the samples of both."""
-        return msgspec.structs.replace(self._other.times(), alone_ns=self._single.cold_ns)
+        return msgspec.structs.replace(self._other.times(), alone_ns=tuple(self._single.samples_ns))
 
     def on_other(self, inputs: Sequence[Any]) -> Any:
         """Runs the timed program on other inputs."""
@@ -146,13 +131,6 @@ class BesideSingleCalls(Measurement):
 def _rounded(seconds: float) -> float:
     """Nanoseconds, in steps of a picosecond: more digits are noise, and double the size of a record."""
     return round(1e9 * seconds, 3)
-
-
-def _timed(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
-    start = time.perf_counter()
-    results = function(*arguments)
-    jax.block_until_ready(results)
-    return time.perf_counter() - start
 
 
 SHORT_S = 3e-4
@@ -211,8 +189,7 @@ class TwoPoints(Measurement):
             samples_ns=tuple(self._slopes),
             loops=self.loops,
             program_ns=tuple(self._short),
-            alone_ns=tuple(self._alone.cold_ns),
-            alone_warm_ns=tuple(self._alone.warm_ns),
+            alone_ns=tuple(self._alone.samples_ns),
         )
 
     def on_other(self, inputs: Sequence[Any]) -> Any:

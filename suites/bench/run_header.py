@@ -35,19 +35,9 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-_ROOT = Path("/")
-
-
-def memory_bytes(root: Path = _ROOT) -> int | None:
-    """Returns the size of the machine's memory; None if the system does not tell."""
-    return _meminfo(root).get("MemTotal")
-
-
-def _meminfo(root: Path) -> dict[str, int]:
-    with contextlib.suppress(OSError, ValueError):
-        lines = [line.split() for line in (root / "proc/meminfo").read_text().splitlines()]
-        return {words[0].rstrip(":"): int(words[1]) << 10 for words in lines if len(words) > 1}
-    return {}
+def memory_bytes() -> int:
+    """Returns the size of the machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 VARIABLE = "KERNEL_BRIDGE_MACHINE"
@@ -55,10 +45,11 @@ VARIABLE = "KERNEL_BRIDGE_MACHINE"
 each container or job."""
 
 _MACHINE_ID, _BOOT_ID = "etc/machine-id", "proc/sys/kernel/random/boot_id"
+_ROOT = Path("/")
 _CONTAINER = (".dockerenv", "run/.containerenv", "run/systemd/container")
 
 
-def machine_identity(cpu: str, cores: int, memory_bytes: int | None) -> str | None:
+def machine_identity(cpu: str, cores: int, memory_bytes: int) -> str | None:
     """Returns a digest of the machine's id, CPU, cores, memory, operating system and its release; None without an id.
 
     The digest does not reveal the id.
@@ -71,7 +62,7 @@ def machine_identity(cpu: str, cores: int, memory_bytes: int | None) -> str | No
     own = machine_id()
     if own is None:
         return None
-    memory_gib = None if memory_bytes is None else round(memory_bytes / (1 << 30))
+    memory_gib = round(memory_bytes / (1 << 30))
     facts = ("kernel-bridge machine", own, cpu, cores, memory_gib, platform.system(), platform.release())
     return hashlib.sha256("\0".join(map(str, facts)).encode()).hexdigest()[:16]
 

@@ -104,17 +104,13 @@ def judge_library(case: Case, inputs: Inputs) -> Verdict:
 
 
 def library_programs(case: Case, inputs: Inputs) -> Programs:
-    """Returns the programs that time a call of a library: one call, and on a CPU several calls from Python.
-
-    There is none that takes over the memory of old outputs: a library decides itself where its results go.
-    """
+    """Returns the programs that time a call of a library: one call, and on a CPU several calls from Python."""
     program = library_program(case, inputs)
 
     def chained(loops: int, arguments: Sequence[Any]) -> Any:
         return program.repeated(loops, arguments)
 
-    outs = case.operator.outputs(*inputs)
-    return Programs(single=program, warm=None, chained=chained if case.platform == "cpu" else None, outs=outs)
+    return Programs(single=program, chained=chained if case.platform == "cpu" else None)
 
 
 def library_program(case: Case, inputs: Inputs) -> LibraryProgram:
@@ -321,7 +317,7 @@ class TimedCell:
         call = case.operator.build(case.backend, inputs)
         programs = Programs.of(call, case.operator.outputs(*inputs), inputs)
         # A GPU takes its own times, and its allocator keeps memory.
-        self.programs = programs if case.platform == "cpu" else replace(programs, warm=None, chained=None)
+        self.programs = programs if case.platform == "cpu" else replace(programs, chained=None)
         # Where the timed inputs will lie: JAX compiles again for inputs that are not bound to a device.
         self.programs.compile([jax.device_put(array, case.device) for array in inputs])
         return None
@@ -344,7 +340,7 @@ def _joined(turns: Sequence[ProcessTimes]) -> ProcessTimes:
     def all_of(name: str) -> tuple[float, ...]:
         return tuple(sample for turn in turns for sample in getattr(turn, name))
 
-    lists = ("samples_ns", "program_ns", "kernels_ns", "alone_ns", "alone_warm_ns")
+    lists = ("samples_ns", "program_ns", "kernels_ns", "alone_ns")
     clocks = [turn.clock_mhz for turn in turns if turn.clock_mhz is not None]
     return ProcessTimes(
         **{name: all_of(name) for name in lists},  # type: ignore[arg-type]

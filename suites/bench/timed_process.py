@@ -13,7 +13,6 @@ from reports import CellResult, RecordError
 from reports.records.cell import Cell, CellKey
 from suites.bench.device_limits import compare_with_limits
 from suites.bench.measurement import Measurement
-from suites.bench.shared_code import share_machine_code
 from suites.bench.timed_cell import TimedCell
 from suites.cells.case import Case
 from suites.checks.judging.memory import RefilledMemory
@@ -52,7 +51,6 @@ class TimedProcess:
         case = self._cases[key]
         cell = self._cells[key] = TimedCell(case)
         self._on_cell(case.cell)
-        share_machine_code(case, reads=not judged)
         with precision(case.dtype), jax.default_device(case.device):
             cell.prepare(judged=judged)
         return cell.result

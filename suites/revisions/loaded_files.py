@@ -6,11 +6,9 @@ so it uses only names that every revision has had since operators could be loade
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 import sysconfig
-from pathlib import Path
 
 
 def main(sources: list[str]) -> dict[str, object]:
@@ -28,21 +26,10 @@ def main(sources: list[str]) -> dict[str, object]:
     paths = sysconfig.get_paths()
     return {
         "operators": names,
-        "package": str(Path(catalogue.__file__).parents[1]),
-        "protocol": _protocol(),
         "files": sorted({file for file in files if isinstance(file, str) and file != __file__}),
         "installed": sorted({*paths.values(), sys.prefix, sys.base_prefix}),
         "libraries": sorted({paths["purelib"], paths["platlib"]}),
     }
-
-
-def _protocol() -> int | None:
-    """Returns the number of the messages by which this revision is told when to time; None if it knows none."""
-    try:
-        # By name: this room does not import the sessions.
-        return getattr(importlib.import_module("suites.sessions.messages"), "PROTOCOL", None)
-    except ImportError:
-        return None
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,14 +74,6 @@ class Repository:
         listed = run_git(self.root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").stdout
         return [line[3:] for line in listed.split("\0") if line]
 
-    def files(self, commit: str) -> list[str]:
-        """Returns the paths of the files of a commit, from the root of the repository."""
-        return [path for mode, path in self._entries(commit) if mode != _SUBMODULE]
-
-    def submodules(self, commit: str) -> list[str]:
-        """Returns the paths of the submodules of a commit; :meth:`export` leaves their folders empty."""
-        return [path for mode, path in self._entries(commit) if mode == _SUBMODULE]
-
     def path_of(self, file: Path) -> str | None:
         """Returns the path of a file from the root of the repository; None if it lies outside of it."""
         real = file.resolve()
@@ -91,8 +82,8 @@ class Repository:
     def export(self, commit: str, folder: Path) -> Path:
         """Writes the files of a commit to a folder, as a checkout would, and returns the folder.
 
-        Unlike ``git archive`` it leaves nothing out that a checkout has (``export-ignore``). A folder that is there is
-        returned as it is: it was written in one piece.
+        Unlike ``git archive`` it leaves nothing out that a checkout has (``export-ignore``); the folders of submodules
+        stay empty.
 
         Args:
             commit: A full commit.
@@ -101,31 +92,16 @@ class Repository:
         Raises:
             RevisionError: git cannot read a file of the commit, or the disk is full.
         """
-        if folder.is_dir():
-            return folder
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        variables = {"GIT_INDEX_FILE": str(scratch / "index")}
-        try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as scratch:
             for arguments in (
                 ["read-tree", commit],
-                ["checkout-index", "--all", f"--prefix={scratch / 'tree'}{os.sep}"],
+                ["checkout-index", "--all", "--force", f"--prefix={folder}{os.sep}"],
             ):
-                done = run_git(self.root, *arguments, **variables)
+                done = run_git(self.root, *arguments, GIT_INDEX_FILE=os.path.join(scratch, "index"))
                 if done.returncode:
                     raise RevisionError(f"the files of {commit[:SHORT]} cannot be exported: {git_said(done)}")
-            (scratch / "tree").mkdir(exist_ok=True)  # a commit may hold no file
-            (scratch / "tree").rename(folder)
-        except OSError as error:
-            if not folder.is_dir():  # another process may have been faster
-                raise RevisionError(f"{folder}: cannot be written: {error.strerror or error}.") from error
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
         return folder
-
-    def _entries(self, commit: str) -> list[tuple[str, str]]:
-        listed = run_git(self.root, "ls-tree", "-r", "-z", "--full-tree", commit).stdout.split("\0")
-        return [(line.split(" ", 1)[0], line.partition("\t")[2]) for line in listed if line]
 
     def _cure(self, revision: str | None) -> str:
         if run_git(self.root, "rev-parse", "--is-shallow-repository").stdout.strip() == "true":
@@ -139,9 +115,6 @@ class Repository:
         if branch and remote in run_git(self.root, "remote").stdout.split():
             return f" Fetch it first: git fetch {remote} {branch}."
         return " Give a branch, a tag, the beginning of a commit, or one such as HEAD~1."
-
-
-_SUBMODULE = "160000"
 
 
 def _is_name(revision: str) -> bool:

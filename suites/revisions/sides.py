@@ -1,4 +1,4 @@
-"""Makes the two sides of a comparison: which Python runs which operators of which commit.
+"""Makes the two sides of a comparison: which operators of which commit run, and from which files.
 
 Both sides have this Python. The operators of each come from the files of its commit, and in a checkout of this project
 the project itself too.
@@ -12,56 +12,18 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
 from suites.revisions import inspection
 from suites.revisions.repository import SHORT, Repository
-
-BASE, HEAD = "base", "head"
-"""The labels of the sides."""
+from suites.revisions.side import BASE, HEAD, Side
 
 _HERE = Path(__file__).resolve().parents[2]
 _IMPORT = re.compile(r"^(from|import) suites\b", re.MULTILINE)
 _DECLARATION = re.compile(r"\b(Operator|operator_of)\(")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Side:
-    """One side of a comparison.
-
-    Attributes:
-        label: ``base`` or ``head``.
-        commit: The full commit.
-        python: The Python that runs it.
-        sources: Files or modules with its operators; none for the built-in ones.
-        variables: Environment variables of its processes, in place of the same ones of this process. An empty one
-            counts as not set.
-        tree: The folder with the files of the commit.
-        folder: The working folder of its processes: the current one, in the files of the commit.
-        package: The folder of the package ``suites`` that it runs.
-        protocol: The number of the messages by which its timing processes are conducted; None if it knows none.
-    """
-
-    label: str
-    commit: str
-    python: Path
-    sources: tuple[str, ...]
-    variables: dict[str, str]
-    tree: Path
-    folder: Path
-    package: Path = _HERE / "suites"
-    protocol: int | None = None
-
-    def __str__(self) -> str:
-        """Returns the label and the commit, for messages."""
-        return f"{self.label} ({self.commit[:SHORT]})"
-
-    def selection(self, of: Selection) -> Selection:
-        """Returns a selection with the operators of this side."""
-        return replace(of, sources=self.sources)
 
 
 @dataclass(frozen=True)
@@ -128,26 +90,16 @@ def make_sides(
         request.notes.append(
             f"uncommitted changes do not count: {', '.join(changes[:3])}{', ...' if len(changes) > 3 else ''}"
         )
-    for commit in dict.fromkeys(request.commits):
-        for path in repository.submodules(commit):
-            request.notes.append(f"the submodule {path} is not part of the files of {commit[:SHORT]}")
     is_own = _is_this_project(repository.root)
     trees = _exported(request, scratch)
     sources = _sources(request, trees, is_own)
     sides = _sides(request, trees, sources, is_own)
-    base_side, head_side = (_inspected(side, repository.root) for side in sides)
+    for side in sides:
+        inspection.inspect_side(side, repository.root)
     names = tuple(dict.fromkeys(source.known for each in sources for source in each))
     if not selection.sources and names:
         request.notes.append(f"operators: {', '.join(names)}")
-    return Sides(base_side, head_side, names, tuple(dict.fromkeys(request.notes)))
-
-
-def _inspected(side: Side, root: Path) -> Side:
-    start = inspection.Start(
-        python=side.python, variables=side.variables, sources=side.sources, folder=side.folder
-    )  # fmt: skip
-    found = inspection.inspect_side(start, side.tree, root, str(side))
-    return replace(side, package=found.package, protocol=found.protocol)
+    return Sides(*sides, names, tuple(dict.fromkeys(request.notes)))
 
 
 @dataclass(frozen=True)
@@ -226,11 +178,11 @@ def _declares(file: Path) -> bool:
 def _sides(
     request: _Request, trees: tuple[Path, Path], sources: tuple[tuple[_Source, ...], tuple[_Source, ...]], is_own: bool
 ) -> tuple[Side, Side]:
-    """Returns two sides with this Python, whose operators come from the files of their commits."""
+    """Returns two sides, whose operators come from the files of their commits."""
     root = request.repository.root
     one, two = (
         Side(
-            label=label, commit=commit, python=Path(sys.executable), tree=tree, folder=_folder(root, tree),
+            label=label, commit=commit, tree=tree, folder=_folder(root, tree),
             sources=tuple(source.found for source in held),
             variables={"PYTHONPATH": os.pathsep.join([str(tree)] * is_own + _import_path(root, tree))},
         )

@@ -30,12 +30,13 @@ from suites.backends.backend import Backend
 from suites.bench.run_header import machine_load
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
-from suites.revisions.sides import BASE, HEAD, Side, Sides
+from suites.revisions.side import BASE, HEAD, Side
+from suites.revisions.sides import Sides
 from suites.sessions import isolation
 from suites.sessions.bench_command import PROCESSES, SECONDS, TURNS, worker_command
 from suites.sessions.contests import contests, portions
 from suites.sessions.merging import Found, merged
-from suites.sessions.messages import PROTOCOL, Opened
+from suites.sessions.messages import Opened
 from suites.sessions.panel import Panel, PanelError, WorkerSpec
 
 _ORDER = (BASE, HEAD, HEAD, BASE)
@@ -104,12 +105,6 @@ def measure(
         RevisionError: A side cannot be timed. Waves that had ended are recorded as incomplete runs.
         KeyboardInterrupt: Likewise.
     """
-    for side in (sides.base, sides.head):
-        if side.protocol != PROTOCOL:
-            raise RevisionError(
-                f"{side}: its timing processes cannot take turns with the ones of this version (they know protocol"
-                f" {side.protocol}, expected {PROTOCOL}). Record a run with each, and compare the two runs."
-            )
     alternation = _Alternation(sides, selection, runs)
     begun = clock()
     end = begun + seconds
@@ -159,9 +154,7 @@ def _spec(sides: Sides, label: str, selection: Selection, variables: Mapping[str
     side = sides.base if label == BASE else sides.head
     folder, own = str(Path(scratch, label)), side.selection(selection)
     shared = {"KERNEL_BRIDGE_CACHE_DIR": folder} | isolation.shared_code(own, folder)
-    return WorkerSpec(
-        label, worker_command(own, str(side.python)), {**variables, **shared, **side.variables}, side.folder
-    )
+    return WorkerSpec(label, worker_command(own), {**variables, **shared, **side.variables}, side.folder)
 
 
 @dataclass

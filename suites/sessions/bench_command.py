@@ -60,10 +60,10 @@ def bench(
     return session.end()
 
 
-def worker_command(selection: Selection, python: str = sys.executable) -> tuple[str, ...]:
-    """Returns the command that starts a timing process for a selection, with an interpreter."""
+def worker_command(selection: Selection) -> tuple[str, ...]:
+    """Returns the command that starts a timing process for a selection."""
     # -P: the user's current folder may hold modules with the names of ours.
-    return python, "-P", "-m", "suites.sessions.worker", msgspec.json.encode(selection).decode()
+    return sys.executable, "-P", "-m", "suites.sessions.worker", msgspec.json.encode(selection).decode()
 
 
 class _Session:

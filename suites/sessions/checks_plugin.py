@@ -8,7 +8,6 @@ last line, and is incomplete.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,9 +41,6 @@ from suites.sessions.time_limit import note_of
 BOUNDS_PAGE = "docs/bounds.md"
 PLUGIN = "kernel-bridge-checks"
 """The name that :class:`ChecksSession` is registered under."""
-
-SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-"""The environment variable with the summary file of a GitHub job; ``--summary`` takes precedence."""
 
 _CAME_TO_AN_END = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
@@ -83,8 +79,6 @@ class ChecksSession:
             self.writer = self._continued(Path(resumed), run) if resumed else RunWriter(new, run)
         except ReportError as error:
             raise pytest.UsageError(str(error)) from error
-        if config.option.xmlpath is None and config.option.kb_record:  # --junitxml
-            config.option.xmlpath = str(self.writer.path.with_suffix(".xml"))
         self._expected: dict[str, None] = {}
         self._recorded: dict[str, Finding] = {}
         self._phases: dict[str, list[Finding]] = {}
@@ -330,9 +324,6 @@ class ChecksSession:
         write(f"{len(self._recorded)} cells in {seconds:.0f} s{place}")
         seed = self._config.option.kb_seed
         write(f"random choices follow from seed {seed}; repeat them with --seed {seed}")
-        summary = self._config.option.kb_summary or (
-            os.environ.get(SUMMARY_VARIABLE) if self._config.option.kb_record else None
-        )
-        if summary:
+        if self._config.option.kb_summary:
             tables = [*doubt_tables(judgement.lines), *validation_tables(run.records, order)]
-            append_job_summary(tables, summary, origin_of(run.records))
+            append_job_summary(tables, self._config.option.kb_summary, origin_of(run.records))

@@ -9,14 +9,10 @@ from pathlib import Path
 
 from bridge.cached_files import cache_folder
 from reports.options import Exit
-from suites.sessions.temporary import abandoned
 
 
 def clean() -> Exit:
-    """Deletes the machine code of handlers, and folders of killed sessions.
-
-    Everything is made again when it is needed.
-    """
+    """Deletes the machine code of handlers, which is made again when it is needed."""
     failed = False
     for what, path in _found():
         size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
@@ -33,4 +29,3 @@ def _found() -> Iterator[tuple[str, Path]]:
     # Only folders of our own names: a user may have named any folder as the cache.
     natives = sorted(cache_folder().glob("native-*"))
     yield from (("machine code of handlers", path) for path in natives if path.is_dir())
-    yield from (("of a session that was killed", path) for path in abandoned())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -33,11 +32,11 @@ from reports.statistics.verdict_codes import Code, Verdict
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
 from suites.revisions.repository import SHORT
-from suites.revisions.sides import Side, Sides, make_sides
+from suites.revisions.side import Side
+from suites.revisions.sides import Sides, make_sides
 from suites.sessions.alternation import Measured, measure
 from suites.sessions.bench_command import PROCESSES
 from suites.sessions.compared import TwoRevisions, TwoRuns, find_compared, split_names
-from suites.sessions.temporary import make_folder
 
 
 def compare(options: argparse.Namespace) -> Exit:
@@ -159,8 +158,8 @@ def _timed(found: TwoRevisions, selection: Selection, options: argparse.Namespac
     def say(text: str) -> None:
         console.print(visible(f"kernel-bridge: {text}"), markup=False, soft_wrap=True)
 
-    scratch = Path(make_folder()).resolve()
-    try:
+    with tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name).resolve()
         say(f"comparing {found.base[:SHORT]} (base) with {found.head[:SHORT]} (head) on {selection.device}")
         with console.status("loading and timing both revisions"):
             sides = make_sides(
@@ -180,8 +179,6 @@ def _timed(found: TwoRevisions, selection: Selection, options: argparse.Namespac
                 say=say,
             )  # fmt: skip
             return measured, policy
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _in_force(sides: Sides) -> Policy:

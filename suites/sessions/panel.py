@@ -382,7 +382,10 @@ class Panel:
         match found:
             case Opened():
                 if found.protocol != PROTOCOL:
-                    raise PanelError(f"{worker.spec.label} times by another protocol: {found.protocol}, not {PROTOCOL}")
+                    raise PanelError(
+                        f"{worker.spec.label} times by protocol {found.protocol}, this version by {PROTOCOL}: they"
+                        " cannot take turns. Record a run with each, and compare the two runs."
+                    )
                 worker.opened = found
             case Prepared(result):
                 key = worker.spec.label, result.cell.key

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-from suites.sessions.temporary import make_folder
 
 CPU_DEVICES = 8
 """CPU devices that JAX makes for the checks of sharding. Where cells are timed it makes one, as for users."""
@@ -29,7 +28,7 @@ def prepare(config: pytest.Config) -> None:
 
 def temporary_folder(config: pytest.Config) -> str:
     """Makes a folder that is deleted when pytest ends."""
-    folder = make_folder()
+    folder = tempfile.mkdtemp(prefix="kernel-bridge-")
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     return folder
 
@@ -55,14 +54,6 @@ def _require_cpu_devices(config: pytest.Config) -> None:
             f"JAX has {count} CPU device, and the checks of sharding need several: a conftest.py or a plugin uses JAX "
             f"before the checks. Set the environment variable JAX_NUM_CPU_DEVICES={CPU_DEVICES}."
         )
-
-
-def leave_no_folder(config: pytest.Config) -> None:
-    """Keeps pytest-benchmark from making its folder ``.benchmarks`` in a session that saves and compares nothing."""
-    option = config.option
-    uses = ("benchmark_save", "benchmark_autosave", "benchmark_compare")
-    if hasattr(option, "benchmark_storage") and not any(getattr(option, name, None) for name in uses):
-        option.benchmark_storage = Path(temporary_folder(config)).as_uri()
 
 
 def require_own_packages() -> None:

@@ -168,8 +168,6 @@ class _Watcher:
         session: Any = config.pluginmanager.getplugin(PLUGIN)
         if session is not None:
             self.path = session.writer.path if session.writer.path.exists() else None
-            if self.path is None:  # a run without a record leaves nothing
-                Path(config.option.xmlpath).unlink(missing_ok=True)
             self.refusal = session.refusal
             self.left = session.left
         if self._status:

@@ -29,6 +29,7 @@ DEEP = (
     "suites/unit/bridge/test_importing.py::test_each_name_can_be_the_first_one_that_is_used",
     "suites/unit/bridge/test_jax_tools.py::test_another_process_is_served_by_the_persistent_cache",
     "suites/unit/bridge/test_native_cache.py::test_processes_share_a_folder_and_the_later_ones_compile_no_handler",
+    "suites/unit/bridge/test_leaks.py",
     "suites/unit/bridge/test_numba_concurrency.py",
     "suites/unit/bridge/test_numba_read_only.py::test_no_kernel_of_the_built_in_operators_gets_a_copy",
     "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[omp]",

@@ -277,3 +277,15 @@ class Lines:
 def follow(x: VECTOR64, lines: Lines, out: VECTOR64):
     i = wp.tid()
     out[i] = wp.float64(lines.count) * (x[i] * x[i] * lines.first.slope + lines.first.offset[1])
+
+
+def shifting_by(number):
+    """Returns a new kernel that adds a number."""
+    amount = wp.float32(number)
+
+    @kernel
+    def shift(x: VECTOR, out: VECTOR):
+        i = wp.tid()
+        out[i] = x[i] + amount
+
+    return shift

@@ -25,7 +25,6 @@ ROOMS = {
         "sessions": "backends bench cells checks declare errors mutants numerics revisions sanitize",
         "revisions": "cells errors",
         "sanitize": "cells checks",
-        "endurance": "backends",
         "dispatch": "backends",
         "mutants": "__init__ backends declare ops",
         "bench": "backends cells checks declare errors numerics",

@@ -11,7 +11,8 @@ from reports.options import Exit
 from reports.pages.alike import are_interleaved
 from suites.cells.selection import Selection
 from suites.errors import RevisionError
-from suites.revisions.sides import Side, Sides
+from suites.revisions.side import Side
+from suites.revisions.sides import Sides
 from suites.sessions.alternation import measure
 from suites.sessions.merging import Found
 from suites.sessions.messages import PROTOCOL, Opened
@@ -23,10 +24,8 @@ SELECTION = Selection(sources=("my_ops.py",), dtypes=("f32",))
 
 def side(label, **changes):
     facts = {
-        "label": label, "commit": label[0] * 40, "python": Path(f"/{label}/bin/python"),
-        "sources": (f"/{label}/my_ops.py",),
+        "label": label, "commit": label[0] * 40, "sources": (f"/{label}/my_ops.py",),
         "variables": {"PYTHONPATH": f"/{label}/lib"}, "tree": Path(f"/{label}"), "folder": Path(f"/{label}"),
-        "package": Path(f"/{label}/suites"), "protocol": PROTOCOL,
     }  # fmt: skip
     return Side(**{**facts, **changes})
 
@@ -161,14 +160,13 @@ def test_a_full_disk_loses_nothing_that_was_measured(tmp_path, monkeypatch):
     assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl", ".jsonl"]
 
 
-def test_each_side_starts_its_own_python_with_its_own_operators(tmp_path):
+def test_each_side_starts_with_its_own_operators(tmp_path):
     own = cells("add")
     fake = Fake({"base": own, "head": own})
     run(fake, tmp_path)
     (first, *_) = fake.specs
     assert [spec.label for spec in first] == ["base", "head", "head", "base"]
     for spec in first:
-        assert spec.command[0] == f"/{spec.label}/bin/python"
         assert json.loads(spec.command[-1])["sources"] == [f"/{spec.label}/my_ops.py"]
         assert spec.variables["PYTHONPATH"] == f"/{spec.label}/lib"
         assert spec.folder == Path(f"/{spec.label}")
@@ -262,10 +260,3 @@ def test_an_error_before_the_first_time_records_nothing(tmp_path):
     with pytest.raises(RevisionError, match=r"^no such device$"):
         run(fake, tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_revision_that_cannot_take_turns_is_refused(tmp_path):
-    for protocol in (None, PROTOCOL + 1):
-        sides = Sides(side("base", protocol=protocol), side("head"), (), ())
-        with pytest.raises(RevisionError, match="cannot take turns with the ones of this version"):
-            run(Fake({}), tmp_path, sides=sides)

@@ -2,15 +2,16 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from suites.cells.selection import Selection
 from suites.revisions import inspection, sides
-from suites.revisions.inspection import Inspected, Start, inspect_side
+from suites.revisions.inspection import inspect_side
+from suites.revisions.side import BASE, Side
 from suites.revisions.sides import make_sides, repository_of
-from suites.sessions.messages import PROTOCOL
 from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 
 SLOWER = OPERATORS.replace("2 * x[i]", "x[i] + x[i]")
@@ -28,15 +29,10 @@ def project(tmp_path, monkeypatch):
 
 @pytest.fixture
 def looked_at(monkeypatch):
-    """The starts that would have been inspected, each in a process of its own."""
-    starts = []
-
-    def look(start, tree, root, name):
-        starts.append((start, tree, root, name))
-        return Inspected(Path("/package/suites"), PROTOCOL)
-
-    monkeypatch.setattr(sides.inspection, "inspect_side", look)
-    return starts
+    """The sides that would have been inspected, each in a process of its own."""
+    seen = []
+    monkeypatch.setattr(sides.inspection, "inspect_side", lambda side, root: seen.append(side))
+    return seen
 
 
 def made(selection, scratch, base="HEAD~1", head="HEAD", **options):
@@ -49,12 +45,11 @@ def test_each_side_has_the_operators_of_its_commit(project, looked_at, tmp_path)
     for side, content in ((found.base, OPERATORS), (found.head, SLOWER)):
         (source,) = side.sources
         assert Path(source).read_text() == content
-        assert side.python == Path(sys.executable)
         assert side.folder == side.tree
         assert side.selection(Selection(dtypes=("f32",))) == Selection(sources=(source,), dtypes=("f32",))
     assert len(str(found.base.tree)) == len(str(found.head.tree))
     assert found.sources == ("my_ops.py",)
-    assert [name for *_, name in looked_at] == [str(found.base), str(found.head)]
+    assert looked_at == [found.base, found.head]
 
 
 def test_files_that_declare_operators_are_found(project, looked_at, tmp_path):
@@ -143,12 +138,14 @@ def answers(monkeypatch):
 
 
 def looked(tmp_path):
-    start = Start(python=Path(sys.executable), variables={}, sources=["a.py"], folder=tmp_path)
-    return inspect_side(start, tmp_path / "tree", tmp_path / "root", "base (ab)")
+    side = Side(
+        label=BASE, commit="ab", sources=("a.py",), variables={}, tree=tmp_path / "tree", folder=tmp_path
+    )  # fmt: skip
+    return inspect_side(side, tmp_path / "root")
 
 
 def answer(**changes):
-    return {"package": "/p/suites", "protocol": 1, "files": [], "installed": ["/lib"], "libraries": ["/lib"]} | changes
+    return {"files": [], "installed": ["/lib"], "libraries": ["/lib"]} | changes
 
 
 @pytest.mark.parametrize(
@@ -168,7 +165,7 @@ def test_a_side_imports_the_files_of_its_commit(tmp_path, answers, files, refuse
     installed = ["/lib", str(tmp_path / "root" / ".venv")]
     answers(answer(files=[str(tmp_path / name) for name in files], installed=installed))
     if refused is None:
-        assert looked(tmp_path) == Inspected(Path("/p/suites"), 1)
+        looked(tmp_path)
     else:
         assert refused.format(tmp_path) in refusal(looked, tmp_path)
 
@@ -187,14 +184,10 @@ def test_a_real_side_loads_its_own_files(project, tmp_path, monkeypatch):
     commit(project, {"my_ops.py": using})
     monkeypatch.syspath_prepend(str(project / "lib"))
     found = made(Selection(), tmp_path / "scratch", base="HEAD", head="HEAD")
-    assert (found.base.package / "bench" / "test_speed.py").exists()
-    assert found.base.protocol == PROTOCOL
+    assert Path(found.base.sources[0]).is_relative_to(found.base.tree)
     # Without the import path of the side, it would import from the work tree.
-    start = Start(
-        python=Path(sys.executable), variables={"PYTHONPATH": ":".join(sys.path)}, sources=found.head.sources,
-        folder=tmp_path,
-    )  # fmt: skip
-    said = refusal(inspect_side, start, found.head.tree, project, "head (ab)")
+    stray = replace(found.head, variables={"PYTHONPATH": ":".join(sys.path)}, folder=tmp_path)
+    said = refusal(inspect_side, stray, project)
     assert f"import {project / 'lib' / 'other.py'}, and not the file of the commit" in said
     broken = commit(project, {"my_ops.py": "import nothing_of_this_name\n"})
     said = refusal(made, Selection(sources=("my_ops.py",)), tmp_path / "scratch", base="HEAD~1")

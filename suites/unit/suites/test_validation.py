@@ -16,7 +16,6 @@ from reports import Status, find_run, load_run
 from reports.records.store import RUNS_VARIABLE
 from suites.checks.judging.evidence import CheckFailed, Evidence, outcome
 from suites.numerics.verdict import Verdict
-from suites.sessions.checks_plugin import SUMMARY_VARIABLE
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
 PROJECT = Path(__file__).parents[3]
@@ -69,7 +68,7 @@ def _validate_once(folder):
     command += ["-k", f"({own}) or (cube_wrong and compiled) or (cube_worse and (crashes or hangs or concurrent))"]
     # The folder of this project stays importable where it is not installed.
     paths = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {SUMMARY_VARIABLE: str(summary), "PYTHONPATH": paths, RUNS_VARIABLE: "runs"}
+    environment = os.environ | {"PYTHONPATH": paths, RUNS_VARIABLE: "runs"}
     ended = [None, "it took too long"]
     try:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=540)

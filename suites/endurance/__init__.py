@@ -1,1 +1,0 @@
-"""Makes millions of calls, hundreds of kernels, and calls from many threads: ``python -m suites.endurance``."""
