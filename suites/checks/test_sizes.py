@@ -9,9 +9,11 @@ import numpy as np
 from suites.cells import repeated_inputs
 from suites.cells.case import SEED, Case, sample
 from suites.cells.tables import KERNELS, LARGE_SAMPLES
-from suites.checks.drawn.drawn_inputs import whole_numbers
+from suites.checks.drawn.decided import Judged, Undecided, judged
+from suites.checks.drawn.drawn_inputs import needles, whole_numbers
 from suites.checks.drawn.many_sizes import large_sizes, memory_alone, small_sizes, vast_size
 from suites.checks.drawn.session_choices import depth, session_seed
+from suites.checks.judging.call_loops import work
 from suites.checks.judging.cell_verdict import judge_kernel, poisoned_program
 from suites.checks.judging.evidence import Evidence
 from suites.checks.judging.memory import POISONS, run_poisoned
@@ -21,6 +23,9 @@ from suites.numerics.arrays import Inputs, specs
 
 MOST_CALL_S = 30.0
 """How long a call may take; sizes at which it would take longer are not tried."""
+
+NEEDLES_SIZE, MOST_NEEDLES_WORK = 2**16 + 2, 2**21
+"""The nominal size at which single elements are looked for, and the elements of the reference's arrays up to which."""
 
 
 @check(
@@ -37,7 +42,8 @@ def test_every_size_is_right(case: Case, evidence: Evidence) -> None:
 
 @check(
     "large",
-    sees="parallel parts, second passes and capped grids, which small inputs never reach; indices of 16 to 21 bits",
+    sees="parallel parts, second passes and capped grids, which small inputs never reach; indices of 16 to 21 bits; "
+    "an element that is lost where an input is cut",
     cells=LARGE_SAMPLES,
 )
 def test_large_inputs_are_right(case: Case, evidence: Evidence) -> None:
@@ -51,6 +57,9 @@ def test_large_inputs_are_right(case: Case, evidence: Evidence) -> None:
             break
         verdict = judge_kernel(operator, case.backend, _whole(operator, case.dtype, size), case.device)
         evidence.require(verdict, f"size {size} (seed {session_seed()})")
+    for drawn in _needles(operator, case.dtype):
+        verdict = judge_kernel(operator, case.backend, drawn.inputs, case.device, by=drawn.judge)
+        evidence.require(verdict, drawn.name)
     if depth() and case.platform == "cuda":
         with memory_alone() as is_free:
             vast = vast_size(operator, case.dtype, case.device)
@@ -72,6 +81,18 @@ def _seconds(case: Case, size: int) -> float:
             run_poisoned(program, outs, arguments, byte)
             moments.append(time.perf_counter())
     return float(np.diff(moments).min())
+
+
+@functools.lru_cache(maxsize=1)
+def _needles(operator: Operator, dtype: str) -> tuple[Judged, ...]:
+    if operator.elementwise or work(operator, dtype, NEEDLES_SIZE) > MOST_NEEDLES_WORK:
+        return ()
+    try:
+        return tuple(
+            judged(operator, *drawn) for drawn in needles(operator, operator.sample(dtype, NEEDLES_SIZE, SEED))
+        )
+    except Undecided:  # the check `drawn` says it
+        return ()
 
 
 @functools.lru_cache(maxsize=6)  # the sizes of a full session, which each backend takes in turn

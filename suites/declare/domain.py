@@ -142,7 +142,7 @@ class Domain:
         """Returns what of an array is outside of the domain, in a few words; None if nothing is."""
         if self.fixed or not array.size:
             return None
-        if self.ascending and (np.diff(array, axis=-1) < 0).any():
+        if self.ascending and not is_ascending(array):
             return "elements that are not in ascending order"
         wrong = self._is_outside(array, inputs)
         return f"the value {array.reshape(-1)[int(wrong.reshape(-1).argmax())]!s}" if wrong.any() else None
@@ -162,6 +162,11 @@ class Domain:
             if not self.zero:
                 outside |= tiny  # a subnormal number becomes zero where it is flushed
         return outside
+
+
+def is_ascending(array: Array) -> bool:
+    """Whether no element is less than the one before it. Differences of unsigned integers would wrap around."""
+    return not (array[..., 1:] < array[..., :-1]).any()
 
 
 SEEDS = (0, 1, 2)
@@ -185,7 +190,7 @@ def guessed(
         return Domain(fixed=True)
     if any(each.min(initial=0) < 0 for each in values):
         return Domain()
-    if all((np.diff(each, axis=-1) >= 0).all() for each in values) and any(each.size > 4 for each in values):
+    if all(map(is_ascending, values)) and any(each.size > 4 for each in values):
         return Domain(fixed=True)
     longest = [max(max(array.shape, default=0) for array in (*inputs, *outputs(*inputs))) for inputs in calls]
     are_indices = all(each.max(initial=0) < most for each, most in zip(values, longest, strict=True))

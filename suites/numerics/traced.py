@@ -170,6 +170,20 @@ def may_be_undefined(reference: Callable[..., Any], inputs: Inputs) -> bool:
     return not _UNDEFINED.isdisjoint(operations(reference, inputs))
 
 
+_OF_WIDTH = {"shift_right_logical", "clz", "population_count", "bitcast_convert_type"}
+
+
+def depends_on_width(reference: Callable[..., Any], inputs: Inputs) -> bool:
+    """Tells whether a reference has an operation, or a number, that integers of 32 bits would give another meaning."""
+    for equation in equations(traced(reference, inputs).jaxpr):
+        if equation.primitive.name in _OF_WIDTH and equation.invars[0].aval.dtype.kind == "i":
+            return True
+        numbers = [np.asarray(atom.val) for atom in equation.invars if isinstance(atom, core.Literal)]
+        if any(each.dtype == np.int64 and abs(int(each)) > 2**31 for each in numbers):
+            return True
+    return False
+
+
 def with_other_integers(reference: Callable[..., Any]) -> Callable[..., list[jax.Array]]:
     """Returns a compiled function of arrays that gives the results of a reference as a list.
 
@@ -204,9 +218,7 @@ def _undefined(name: str, operands: Sequence[Any], result: Any) -> Any:
         return None
     info = np.iinfo(result.dtype)
     if name in ("div", "rem"):
-        x, y = operands
-        undefined = y == 0
-        return undefined | ((x == info.min) & (y == -1)) if info.min else undefined
+        return operands[1] == 0
     if name in _SHIFTS:
         return (operands[1] < 0) | (operands[1] >= info.bits)
     if name == "convert_element_type" and jnp.issubdtype(operands[0].dtype, jnp.floating):

@@ -3,14 +3,14 @@
 An element is undecided where
 
 - its derived bound is infinite, because nothing is known of an intermediate result;
-- subnormal inputs that are flushed to zero change it by more than its bound, as they do on XLA's threads;
-- XLA's own code for the reference, in the tested dtypes, is outside of the bound: then the bound is wrong, and a kernel
-  that fails too is not to blame;
+- XLA's own code for the reference, in the tested dtypes, is outside of the bound, because XLA's threads flush subnormal
+  numbers to zero, for instance: a kernel that fails too is not to blame;
 - it depends on an integer that each language defines in its own way, such as a quotient by zero.
 
 All others must be right, whatever the values are. An integer or a boolean may have several right values: of truth, in
 wide floats; of XLA's own code, which decides by rounded numbers; and of signed integers of 64 bits, as Numba's are,
-which do not overflow where 32 bits do. Unsigned integers wrap around in every language.
+which do not overflow where 32 bits do, unless the reference depends on their width, as a logical shift does. Unsigned
+integers wrap around in every language.
 
 A derivative jumps where the reference has a kink: at zero for a rectifier, between equal elements for a maximum. There
 any of the one-sided derivatives is right, and what lies between, so that nothing is decided. A kink shows if the inputs
@@ -32,7 +32,7 @@ import numpy as np
 from reports import Status
 from suites.backends.backend import Backend
 from suites.checks.drawn.drawn_inputs import battery
-from suites.checks.drawn.shrinking import cure, shrunk
+from suites.checks.drawn.shrinking import cure, is_finite, shrunk
 from suites.checks.judging.cell_verdict import judge_bare
 from suites.checks.judging.gradients import cotangent_values, random_cotangents, true_cotangents
 from suites.checks.judging.reasons import with_inputs
@@ -42,7 +42,7 @@ from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
 from suites.numerics.precision import precision
-from suites.numerics.traced import keeps_zero_signs, may_be_undefined, with_other_integers
+from suites.numerics.traced import depends_on_width, keeps_zero_signs, may_be_undefined, with_other_integers
 from suites.numerics.verdict import Verdict, judge_where, wrong_elements
 
 SEEDS = (20_260,)
@@ -107,16 +107,13 @@ def judged(operator: Operator, name: str, inputs: Inputs) -> Judged:
     """
     with _undecided("truth", name):
         truth = _truth(operator, inputs)
-        flushed = _flushed(inputs)
-        other = None if flushed is None else _truth(operator, flushed)
     with np.errstate(all="ignore"):
         decided = [
             np.isfinite(np.broadcast_to(0.0 if each.margin is None else each.margin, each.value.shape))
             for each in truth.outputs
         ]
         others: tuple[list[Array], ...] = tuple([] for _ in decided)
-        computed = [] if other is None else [(True, [each.value.astype(each.dtype) for each in other.outputs])]
-        for are_right, results in (*computed, *_by_xla(operator, inputs)):
+        for are_right, results in _by_xla(operator, inputs):
             for index, wrong in enumerate(wrong_elements(results, truth)):
                 for right in others[index]:
                     wrong &= results[index] != right
@@ -153,28 +150,19 @@ def _with_zero_signs(expected: Expected) -> Expected:
     return replace(expected, signed_zero=(expected.value == 0) & (expected.margin == 0))
 
 
-def _flushed(inputs: Inputs) -> Inputs | None:
-    """Returns the inputs with zeros in place of subnormal numbers; None if there are none."""
-    found, differs = [], False
-    for array in inputs:
-        if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
-            small = (np.abs(array) < float(finfo(array.dtype).tiny)) & (array != 0)
-            if small.any():
-                differs = True
-                array = np.where(small, np.copysign(np.zeros((), array.dtype), array), array).astype(array.dtype)
-        found.append(array)
-    return tuple(found) if differs else None
-
-
 def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[tuple[bool, list[Array]]]:
-    """Yields results of the reference on the CPU: as XLA compiles it, with other integers, and with int64.
+    """Yields results of the reference: as XLA compiles it, with other integers, and with int64 on the CPU.
 
     The results with other integers show what depends on them. They are not right.
     """
-    with jax.default_device(jax.local_devices(backend="cpu")[0]):
-        with precision(*(array.dtype for array in inputs)):
+    cpu = jax.local_devices(backend="cpu")[0]
+    has_integers = any(np.dtype(out.dtype).kind in "iub" for out in operator.outputs(*inputs))
+    # A GPU may round a quotient that fits, and so decide otherwise.
+    for device in dict.fromkeys((cpu, jax.local_devices()[0] if has_integers else cpu)):
+        with jax.default_device(device), precision(*(array.dtype for array in inputs)):
             for number, compiled in enumerate(_compiled(operator, specs(inputs))):
                 yield number == 0, [np.asarray(leaf) for leaf in compiled(*inputs)]
+    with jax.default_device(cpu):
         if any(array.dtype.kind == "i" and array.dtype.itemsize < 8 for array in inputs):
             widened = tuple(array.astype(np.int64) if array.dtype.kind == "i" else array for array in inputs)
             with jax.enable_x64(True):
@@ -197,6 +185,8 @@ def _with_wide_integers(operator: Operator, inputs: Sequence[Any]) -> Callable[.
     try:
         call = jax.jit(operator.build(Backend.JNP, inputs))
         outs = jax.eval_shape(call, *inputs)
+        if depends_on_width(operator.reference, inputs):  # type: ignore[arg-type]
+            return None
     except Exception:  # the reference asks for another dtype
         return None
     return call if any(np.dtype(out.dtype).kind in "iub" for out in outs) else None
@@ -220,7 +210,8 @@ def judge_battery(
     def judge(drawn: Judged) -> Verdict:
         return judge_bare(operator, backend, drawn.inputs, device, by=drawn.judge)
 
-    for each in battery:
+    # Finite inputs come first: a kernel that fails later differs for infinities or NaN only.
+    for each in sorted(battery, key=lambda drawn: not is_finite(drawn.inputs)):
         yield each.name, judge_shrunk(operator, each, judge, judged)
 
 
@@ -239,6 +230,10 @@ def judge_shrunk(
     if not verdict.status.wrong:
         return with_cure(operator, drawn.inputs, verdict)
     inputs, found = shrunk(operator, drawn.inputs, verdict, lambda inputs: judge(truth(operator, drawn.name, inputs)))
+    if found.status is Status.WRONG_VALUE and not is_finite(inputs):
+        which = "infinite" if any(np.isinf(array).any() for array in inputs) else "NaN"
+        advice = cure(operator, input_names(operator.reference, len(inputs)), inputs, found)
+        return replace(with_inputs(found, operator, inputs), cause=f"differs for {which} inputs only ({advice})")
     # What few simple elements have in common may be chance.
     return replace(with_cure(operator, inputs, found), cause=verdict.cause)
 

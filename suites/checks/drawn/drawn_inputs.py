@@ -42,6 +42,9 @@ ALONE = {
 }
 """The patterns that an input also gets by itself, while the others keep their samples."""
 
+BESIDE = {"halves": 1, "least": -1}
+"""Patterns that an input also gets while all others are this number: a quotient by it is a tie, or overflows."""
+
 
 def battery(
     operator: Operator, dtype: str, size: int, seeds: Sequence[int], *, smooth: bool = False
@@ -67,6 +70,25 @@ def battery(
             yield label, inputs
 
 
+SHORTEST_PART = 1024
+"""Large inputs are cut into parts of this many elements, or more."""
+
+
+def needles(operator: Operator, sample: Inputs) -> Iterator[tuple[str, Inputs]]:
+    """Yields a large sample of zeros with a one beside each power of two, in turn, and a minus one at the next place.
+
+    That is where large inputs are cut. The numbers in the code of the kernels may be places, too.
+    """
+    size = max(array.size for array in sample)
+    ends = {2**power for power in range(size.bit_length())} | set(whole_constants(operator))
+    places = sorted({end + step for end in ends if end >= SHORTEST_PART for step in (-1, 0, 1) if end + step < size})
+    for one, other in zip(places, [*places[1:], *places[:1]], strict=True):
+        values = np.zeros(size)
+        values[[one, other]] = 1, -1
+        large = [values if array.size > SHORTEST_PART and array.dtype.kind != "b" else None for array in sample]
+        yield f"needles at {one} and {other}", filled(operator, sample, large, np.random.default_rng(0))
+
+
 def is_parameter(array: Array, inputs: Inputs) -> bool:
     """Whether an input has a single element and another has several, such as a threshold or a time constant."""
     return array.size == 1 and any(other.size > 1 for other in inputs)
@@ -78,22 +100,25 @@ def whole_numbers(operator: Operator, inputs: Inputs, seed: int = 0) -> Inputs:
     return filled(operator, inputs, names, np.random.default_rng(seed))
 
 
-def filled(operator: Operator, sample: Inputs, names: Sequence[str | None], random: np.random.Generator) -> Inputs:
-    """Returns the sample with patterns in the inputs that have a name in ``names``, fitted to their domains."""
+def filled(operator: Operator, sample: Inputs, names: Sequence[Any], random: np.random.Generator) -> Inputs:
+    """Returns the sample with patterns in the inputs that have a name in ``names``, fitted to their domains.
+
+    A vector in place of a name holds the values of the input, and is repeated.
+    """
     found = []
     for index, (array, name) in enumerate(zip(sample, names, strict=True)):
         if name is None:
             found.append(array)
             continue
-        own = around(constants(operator), array.dtype) if name == CONSTANTS and array.dtype.kind in "iuf" else None
-        drawn = array if own is not None and not own.size else patterned(name, array, random, own)
+        if isinstance(name, str) and name == CONSTANTS:
+            name = around(constants(operator), array.dtype)
+            name = random.permutation(name) if name.size else array
+        drawn = patterned(name, array, random)
         found.append(operator.domain_of(index).fitted(drawn, array, sample))
     return tuple(found)
 
 
-def _choices(
-    operator: Operator, sample: Inputs, names: Sequence[str], smooth: bool
-) -> Iterator[tuple[str, list[str | None]]]:
+def _choices(operator: Operator, sample: Inputs, names: Sequence[str], smooth: bool) -> Iterator[tuple[str, list[Any]]]:
     """Yields labels, each with a pattern for each input; parameters keep their samples unless they are alone."""
     more = (CONSTANTS,) if constants(operator) and not smooth else ()
     own = [
@@ -103,7 +128,7 @@ def _choices(
     ]
     leading = [index for index, array in enumerate(sample) if not is_parameter(array, sample)]
     for name in dict.fromkeys(name for index in leading for name in own[index]):
-        chosen: list[str | None] = [
+        chosen: list[Any] = [
             (name if name in own[index] else own[index][len(name) % len(own[index])]) if index in leading else None
             for index in range(len(sample))
         ]
@@ -112,6 +137,41 @@ def _choices(
         for name in own[index]:
             if name in ALONE:
                 yield f"{name} in {names[index]}", [name if other == index else None for other in range(len(sample))]
+            if name in BESIDE:
+                others = [np.array([BESIDE[name]])] * len(sample)
+                yield f"{name} in {names[index]} beside {BESIDE[name]}", [*others[:index], name, *others[index + 1 :]]
+    for index, array in enumerate(sample):
+        for value in _in_turn(array.dtype, sample) if array.size == 1 and not smooth else ():
+            yield (
+                f"{value.item()} in {names[index]}",
+                [value if other == index else None for other in range(len(sample))],
+            )
+
+
+def _in_turn(dtype: np.dtype[Any], sample: Inputs) -> Iterator[Array]:
+    """Yields the values that a single number takes one after the other, where a pattern would show only one of them."""
+    if dtype.kind not in "iu":
+        values = np.array([] if dtype.kind in "bc" else SPECIAL)
+    else:
+        lengths = {extent for array in sample for extent in array.shape if extent > 1}
+        beside = [step + sign * extent for extent in sorted(lengths) for sign in (-1, 1) for step in (-1, 0, 1)]
+        values = np.array([*_within(dtype, beside), *_within(dtype, _amounts(dtype)), *_ends(dtype)], dtype)
+    yield from values.reshape(-1, 1)
+
+
+def _within(dtype: np.dtype[Any], values: Sequence[int]) -> list[int]:
+    return [each for each in values if np.iinfo(dtype).min <= each <= np.iinfo(dtype).max]
+
+
+def _amounts(dtype: np.dtype[Any]) -> list[int]:
+    """Numbers about as large as the dtype has bits, and negative ones."""
+    bits = 8 * dtype.itemsize
+    return [0, 1, bits // 2, bits - 1, bits, bits + 1, 2 * bits, -1, -bits]
+
+
+def _ends(dtype: np.dtype[Any]) -> list[int]:
+    limits = np.iinfo(dtype)
+    return [limits.min, limits.max, 0, 1, limits.max - 1, limits.min + 1]
 
 
 Random = np.random.Generator
@@ -124,20 +184,19 @@ def pattern_names(dtype: np.dtype[Any]) -> tuple[str, ...]:
     return tuple(_patterns(dtype))
 
 
-def patterned(name: str, like: Array, random: Random, values: Array | None = None) -> Array:
+def patterned(name: str | Array, like: Array, random: Random) -> Array:
     """Returns an array with the shape and dtype of another, filled with a pattern.
 
     Args:
-        name: One of :func:`pattern_names`.
+        name: One of :func:`pattern_names`, or values that are taken in turn.
         like: The other array.
         random: Draws what the pattern leaves open.
-        values: Values that are taken in turn, instead of a pattern.
     """
     with np.errstate(all="ignore"):
-        if values is not None:
-            filled = np.resize(random.permutation(values), like.size)
-        else:
+        if isinstance(name, str):
             filled = _patterns(like.dtype)[name](like.dtype, like.size, random)
+        else:
+            filled = np.resize(name, like.size)
         return filled.astype(like.dtype, copy=False).reshape(like.shape)
 
 
@@ -271,6 +330,8 @@ _SMOOTH: dict[str, Pattern] = {
     "some magnitudes": _magnitudes(-0.25, 0.25),
 }
 
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0)
+
 _SPECIAL: dict[str, Pattern] = {
     "minus zeros": _alternating(-0.0),
     "both zeros": _alternating(0.0, -0.0, -0.0, 1.0, 0.0),
@@ -281,7 +342,7 @@ _SPECIAL: dict[str, Pattern] = {
     "far below zero": _far(-1),
     "far above zero": _far(1),
     "nan after infinities": _nan_after_infinities,
-    "special only": _of(np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0),
+    "special only": _of(*SPECIAL),
     "subnormal": _subnormal,
     "one nan": _needle(None, 1.0, np.nan),
     "one infinity": _needle(None, 1.0, np.inf),
@@ -313,9 +374,7 @@ _full_range = _between(lambda limits: limits.min, lambda limits: limits.max)
 
 
 def _extremes(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    limits = np.iinfo(dtype)
-    values = [limits.min, limits.max, 0, 1, limits.max - 1, limits.min + 1]
-    return random.choice(np.array(values, dtype), size)
+    return random.choice(np.array(_ends(dtype), dtype), size)
 
 
 def _powers_of_two(dtype: np.dtype[Any], size: int, random: Random) -> Array:
@@ -324,11 +383,8 @@ def _powers_of_two(dtype: np.dtype[Any], size: int, random: Random) -> Array:
 
 
 def _shifts(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    """Numbers about as large as the dtype has bits, and negative ones: shifts by them differ between languages."""
-    bits = 8 * dtype.itemsize
-    values = [0, 1, bits // 2, bits - 1, bits, bits + 1, 2 * bits] + [-1, -bits] * (dtype.kind == "i")
-    info = np.iinfo(dtype)
-    return random.choice(np.array([each for each in values if info.min <= each <= info.max], dtype), size)
+    """Shifts by these differ between languages."""
+    return random.choice(np.array(_within(dtype, _amounts(dtype)), dtype), size)
 
 
 def _beyond_floats(dtype: np.dtype[Any], size: int, random: Random) -> Array:

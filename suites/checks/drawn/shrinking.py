@@ -107,11 +107,20 @@ def cure(operator: Operator, names: list[str], inputs: Inputs, verdict: Verdict)
         )
     if any(not array.size for array in inputs):
         return "if inputs are never empty, declare edges=lambda dtype: {}"
-    for index, (name, array) in enumerate(zip(names, inputs, strict=True)):
-        domain = operator.domain_of(index)
-        if array.dtype.kind == "f" and not domain.finite and not np.isfinite(array).all():
-            finite = f"domains={{{name!r}: suites.Domain(finite=True)}}"
-            return f"if the kernel need not take NaN or infinities, declare {finite}"
+    if not is_finite(inputs):
+        kinds = enumerate(array.dtype.kind for array in inputs)
+        floats = [names[index] for index, kind in kinds if kind in "fcV" and not operator.domain_of(index).finite]
+        domains = ", ".join(f"{name!r}: suites.Domain(finite=True)" for name in floats)
+        return f"if the kernel need not take NaN or infinities, declare domains={{{domains}}}"
+    for name, array in zip(names, inputs, strict=True):
+        if array.dtype.kind == "i" and (array == (least := np.iinfo(array.dtype).min)).any():
+            domain = f"domains={{{name!r}: suites.Domain(least={least + 1})}}"
+            return f"if the kernel need not take the least integer, declare {domain}"
     if verdict.status is Status.RUNTIME_ERROR:
         return "if the kernel need not take such values, declare domains={...}, see suites.Domain"
     return ""
+
+
+def is_finite(inputs: Inputs) -> bool:
+    """Whether no element is NaN or infinite."""
+    return all(np.isfinite(array).all() for array in inputs)

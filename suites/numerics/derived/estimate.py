@@ -56,6 +56,9 @@ class Estimate:
         exact: True where no order rounds anything; None if that is where ``own`` is zero.
         reach: The smallest and the largest magnitude that a partial product may have; None if it has no product, or
             only moderate ones.
+        settled: True where all usual formulas of a quotient give exactly this value; None if nowhere. A function that
+            jumps here has one right value then, although a GPU may round the quotient.
+        summed: Whether it is a sum along axes.
     """
 
     value: Array
@@ -66,6 +69,8 @@ class Estimate:
     steps: int = 0
     exact: Any = None
     reach: tuple[Array, Array] | None = None
+    settled: Any = None
+    summed: bool = False
 
     @functools.cached_property
     def error(self) -> Array | None:
@@ -93,6 +98,11 @@ class Estimate:
     def errors(self) -> Array:
         """The error as an array; read-only zeros if it is None."""
         return self._zeros() if self.error is None else self.error
+
+    @property
+    def doubt(self) -> Array:
+        """The error where it decides on which side of a threshold the result is."""
+        return self.errors if self.settled is None else np.where(self.settled, 0, self.errors)
 
     @property
     def owns(self) -> Array:
@@ -173,6 +183,8 @@ class Estimate:
             self.steps,
             each(self.is_exact) if self.steps else None,
             None if self.reach is None else (move(self.reach[0]), move(self.reach[1])),
+            each(self.settled),
+            self.summed,
         )
 
     def ended(self) -> Estimate:
@@ -373,7 +385,9 @@ def in_any_order(
     def shaped(array: Any) -> Any:
         return array if array is None or isinstance(array, bool | float) else np.broadcast_to(array, value.shape)
 
-    return Estimate(value, own, dtype, shaped(size), shaped(quanta), steps, shaped(exact & whole), reach)
+    return Estimate(
+        value, own, dtype, shaped(size), shaped(quanta), steps, shaped(exact & whole), reach, summed=several
+    )
 
 
 def fits(value: Any, dtype: np.dtype[Any]) -> Any:

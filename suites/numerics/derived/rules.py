@@ -113,6 +113,9 @@ def _mul(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     if x.size is not None or y.size is not None:
         size = np.maximum(x.sizes * b + a * y.sizes - a * b, a * b)
     quanta: Any = x.terms_quanta * y.terms_quanta
+    for each, factor in ((x, b), (y, a)):
+        if each.summed:  # a mean
+            quanta = np.where(factor < 0.5, 0, quanta)
     if dtype.kind == "c":
         # The four products and two sums fit if the magnitudes' do.
         most: Any = 2 * (a * b if size is None else size)
@@ -131,11 +134,14 @@ def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     ulps: Any = COMPLEX_DIVISION
     quanta: Any = 0.0
     once: Any = False
+    settled = None
     if not x.is_complex:
-        # A GPU may round a quotient even if it fits, unless the divisor is a power of two.
+        # A GPU may round a quotient even if it fits, unless the divisor is a power of two. And a mean may be a running
+        # one, which is divided by each number on the way.
         power = np.abs(np.frexp(y.value)[0]) == 0.5
-        quanta = np.where(power, x.terms_quanta / np.abs(y.value), 0)
+        quanta = np.where(power & ~(x.summed & (np.abs(y.value) > 2)), x.terms_quanta / np.abs(y.value), 0)
         once = power
+        settled = _by_any_formula(x, y, value, dtype)
         ulps = np.where(power, 1, DIVISION)
     error: Any = np.zeros((), value.real.dtype)
     zero: Any = False
@@ -152,7 +158,18 @@ def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         low, high = y.ended().factors
         reach = x.reach[0] / high, x.reach[1] / low
     # Each term may be divided, or multiplied by the reciprocal.
-    return [in_any_order(found, [x, y.ended()], size, quanta, 2 if x.steps else 1, once=once, reach=reach)]
+    found = in_any_order(found, [x, y.ended()], size, quanta, 2 if x.steps else 1, once=once, reach=reach)
+    return [dataclasses.replace(found, settled=settled)]
+
+
+def _by_any_formula(x: Estimate, y: Estimate, value: Array, dtype: np.dtype[Any]) -> Any:
+    """True where a quotient of exact numbers fits, and so does a product with the rounded reciprocal; None if not."""
+    if x.steps or y.steps:
+        return None
+    settled = fits(value, dtype) & (x.errors == 0) & (y.errors == 0)
+    for each in {dtype, np.promote_types(dtype, np.float32), np.dtype(np.float64)}:
+        settled &= x.value.astype(each) * (each.type(1) / y.value.astype(each)) == value
+    return settled
 
 
 def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -259,15 +276,15 @@ def _clamp(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _stair(function: Callable[[Any, Params], Any]) -> Rule:
-    """The rule of a function that rises in steps. Its values at both ends of the operand's bounds limit its jump."""
+    """The rule of a function that rises in steps."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,), dtype = operands, outs[0].dtype
         value = np.asarray(function(x.value, params))
         if x.error is None:
             return [Estimate(value, None, dtype)]
-        jump = np.maximum(function(x.value + x.error, params) - value, value - function(x.value - x.error, params))
-        return [rounded(value, np.where(x.error > 0, jump, 0), dtype, 0, unknown=unknown(x))]
+        jump = _jump(lambda v: function(v, params), x, value)
+        return [rounded(value, jump, dtype, 0, unknown=unknown(x))]
 
     return apply
 
@@ -294,9 +311,14 @@ def _convert(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     value = _saturated(x.value, dtype)
     if x.error is None:
         return [Estimate(value, None, dtype)]
-    above, below = _saturated(x.value + x.error, dtype), _saturated(x.value - x.error, dtype)
-    jump = np.maximum(above.astype(float) - value, value - below.astype(float))
-    return [Estimate(value, np.where(x.error > 0, jump, 0), dtype)]
+    jump = _jump(lambda v: _saturated(v, dtype).astype(float), x, value)
+    return [Estimate(value, jump, dtype)]
+
+
+def _jump(function: Callable[[Array], Any], x: Estimate, value: Array) -> Array:
+    """How far a function that rises in steps may be off: its values at both ends of the operand's bounds limit that."""
+    doubt = x.doubt
+    return np.where(doubt > 0, np.maximum(function(x.value + doubt) - value, value - function(x.value - doubt)), 0)
 
 
 def _saturated(v: Array, dtype: np.dtype[Any]) -> Array:
@@ -315,8 +337,7 @@ def _decided(value: Any, near: Any, *operands: Estimate) -> Estimate:
     """The estimate of a boolean. It may be true or false where operands with errors are ``near`` the threshold."""
     undecided: Any = False
     for operand in operands:
-        if operand.error is not None:
-            undecided = undecided | (operand.error > 0)
+        undecided = undecided | (operand.doubt > 0)
     undecided = np.broadcast_to(undecided & near, np.shape(value))
     return Estimate(np.asarray(value), undecided.astype(np.float64) if undecided.any() else None, np.dtype(bool))
 
@@ -327,7 +348,7 @@ def _comparison(function: Any) -> Rule:
         value = function(x.value, y.value)
         if x is y:  # x != x asks for NaN, and no error of x changes that
             return [_decided(value, False)]
-        reach = x.errors + y.errors
+        reach = x.doubt + y.doubt
         near = np.abs(_in_wide(x.value, reach) - _in_wide(y.value, reach)) <= reach
         return [_decided(value, near | np.isinf(reach), x, y)]
 

@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites import Gradient, Operator
+from suites import Domain, Gradient, Operator
 from suites.backends.backend import Backend
 from suites.checks.drawn import session_choices
 from suites.checks.drawn.decided import gradient_battery, judge_battery, judged, judged_battery
 from suites.checks.drawn.many_sizes import MOST_WORK, large_sizes, memory_alone, small_sizes
 from suites.checks.judging.call_loops import work
+from suites.checks.judging.evidence import CheckFailed
 from suites.numerics.traced import keeps_zero_signs
 from suites.ops import operators
+from suites.unit.suites.named_checks import run_check
 
 
 def _of(reference, kernel, dtype="float32", **fields):
@@ -52,6 +54,28 @@ def _signed(x, out):
 
 
 @numba.njit
+def _weighted(a, b, t, out):
+    for i in range(a.size):
+        out[i] = (1 - t[i]) * a[i] + t[i] * b[i]
+
+
+@numba.njit
+def _without_nan(x, out):
+    for i in range(x.size):
+        out[i] = max(x[i], x.dtype.type(-np.inf)) if x[i] == x[i] else 0
+
+
+@numba.njit
+def _saturating(x, y, out):
+    for i in range(x.size):
+        out[i] = 0 if y[i] == 0 else np.int32(min(np.trunc(x[i] / y[i]), 2147483647.0))
+
+
+def _whole_quotient_reference(x, y):
+    return jnp.where(y == 0, 0, jax.lax.div(x, jnp.where(y == 0, 1, y)))
+
+
+@numba.njit
 def _quotient(x, y, out):
     for i in range(x.size):
         out[i] = x[i] / y[i]
@@ -63,12 +87,19 @@ WRONG = {
     "bool": (_of(lambda x: ~x, _never, "bool"), "x = np.array([False], np.bool)"),
     "unsigned": (_of(lambda x: x.astype(jnp.float32), _signed, "uint8"), "x = np.array([255], np.uint8)"),
     "division": (_of(lambda x, y: x / y, _quotient), "error_model='numpy'"),
+    "infinity": (
+        _of(lambda a, b, t: a + t * (b - a), _weighted),
+        "differs for infinite inputs only (if the kernel need not take NaN or infinities, declare domains={'a': "
+        "suites.Domain(finite=True), 'b': suites.Domain(finite=True), 't': suites.Domain(finite=True)}): output 0[0]: ",
+    ),
+    "nan": (_of(lambda x: jnp.maximum(x, -jnp.inf), _without_nan), "differs for NaN inputs only (if"),
+    "least integer": (_of(_whole_quotient_reference, _saturating, "int32"), "suites.Domain(least=-2147483647)"),
 }
 
 
 @pytest.mark.parametrize(("operator", "said"), WRONG.values(), ids=WRONG)
 def test_wrong_kernel_fails_with_inputs_to_paste_or_a_cure(operator, said):
-    assert said in _failures(operator)[0].reason
+    assert said in _failures(operator)[0].words
 
 
 @numba.njit
@@ -135,6 +166,60 @@ def test_an_integer_may_have_the_value_of_either_precision_and_no_other():
     average = judged(RIGHT["int64 in Numba"], "wraps", (np.full(1, 2**31 - 1, np.int32),) * 2)
     verdicts = [average.judge([np.full(1, each, np.int32)]).status for each in (2**31 - 1, -1, 0)]
     assert verdicts == [Status.PASSED, Status.PASSED, Status.WRONG_VALUE]
+
+
+def _is_right(reference, inputs, *results):
+    drawn = judged(_of(reference, _never, inputs[0].dtype.name), "", inputs)
+    return [drawn.judge([np.array(each, drawn.truth.outputs[0].dtype)]).status is Status.PASSED for each in results]
+
+
+def test_an_exact_tie_has_one_right_value():
+    def tie(x, s, *results):
+        inputs = np.array([x], np.float32), np.array([s], np.float32)
+        return _is_right(lambda x, s: jnp.round(x / s).astype(jnp.int32), inputs, *([each] for each in results))
+
+    assert tie(2, 4, 0, 1) == tie(1.5, 3, 0, 1) == tie(25, 10, 2, 3) == [True, False]
+    assert tie(-25, 10, -2, -3, -1) == [True, False, False]
+    assert tie(24.5, 7, 4, 3) == [True, True]  # the product with a rounded seventh is below the tie
+    assert tie(0.35, 0.1, 4, 3) == [True, True]  # not a tie of the numbers in float32
+    above = [_is_right(lambda x: x / 10 > 0.5, (np.array([5], np.float32),), [each]) for each in (False, True)]
+    assert above == [[True], [False]]
+
+
+def test_an_integer_of_the_width_of_the_reference_has_one_right_value():
+    def one(x):
+        return jnp.asarray(1, x.dtype)
+
+    least, words = (np.array([-(2**31)], np.int32),), (np.array([2**64 - 2], np.uint64),)
+    assert _is_right(lambda x: jax.lax.shift_right_logical(x, one(x)), least, [2**30], [-(2**30)]) == [True, False]
+    assert _is_right(lambda x: x >> one(x), words, [2**63 - 1], [2**64 - 1]) == [True, False]
+    assert _is_right(lambda x: jax.lax.clz(x), (np.array([1], np.int32),), [31], [63]) == [True, False]
+    assert _is_right(lambda x: jax.lax.div(x, -one(x)), least, [-(2**31)], [2**31 - 1], [0]) == [True, False, False]
+
+    def saturating(x):
+        most = jnp.iinfo(x.dtype).max
+        return jnp.where(x > most - 9, most, x + 9)
+
+    assert _is_right(saturating, (np.array([2**31 - 5], np.int32),), [2**31 - 1], [4 - 2**31]) == [True, False]
+
+
+def test_a_maximum_without_the_last_element_of_each_part_is_seen_in_a_large_input():
+    def maximum(part):
+        @numba.njit
+        def kernel(x, out):
+            out[0] = x[0]
+            for i in range(x.size):
+                if (i % part < part - 1 or i == x.size - 1) and not x[i] <= out[0]:
+                    out[0] = x[i]
+
+        return kernel
+
+    for part in (2048, 5000, 32768):
+        operator = _of(lambda x: jnp.max(x, keepdims=True), maximum(part), domains={"x": Domain(finite=True)})
+        with pytest.raises(CheckFailed, match="needles at "):
+            run_check("large", operator, size=operator.sizes.large)
+    right = _of(lambda x: jnp.max(x, keepdims=True), maximum(2**30), domains={"x": Domain(finite=True)})
+    run_check("large", right, size=right.sizes.large)
 
 
 def test_what_depends_on_an_integer_that_languages_define_in_their_own_way_is_left_out():

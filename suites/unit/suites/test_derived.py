@@ -1,5 +1,6 @@
 """Derived bounds against right kernels, and against wrong ones."""
 
+import itertools
 import re
 import time
 from collections import Counter
@@ -301,6 +302,43 @@ def test_complex_results_are_right_within_their_bound_and_refused_beyond(name, d
 
 
 # Other orders.
+
+
+def _running_means(x):
+    mean, means = x.dtype.type(0), []
+    for count, value in enumerate(x, 1):
+        mean = mean + (value - mean) / x.dtype.type(count)
+        means.append(mean)
+    return np.array(means)
+
+
+def _welford(x):
+    mean = squares = x.dtype.type(0)
+    for count, value in enumerate(x, 1):
+        away = value - mean
+        mean = mean + away / x.dtype.type(count)
+        squares = squares + away * (value - mean)
+    return squares / x.dtype.type(x.size)
+
+
+RUNNING = {
+    "variance": (jnp.var, _welford),
+    "mean": (jnp.mean, lambda x: _running_means(x)[-1]),
+    "mean by a product": (lambda x: jnp.sum(x) * (1 / x.size), lambda x: _running_means(x)[-1]),
+    "means": (lambda x: jnp.cumsum(x) / jnp.arange(1, x.size + 1, dtype=x.dtype), _running_means),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", RUNNING)
+def test_a_running_mean_of_whole_numbers_is_right_and_another_last_term_is_not(name, dtype):
+    reference, kernel = RUNNING[name]
+    for seed, size in itertools.product(range(20), (4, 8, 16, 64, 1024)):
+        x = (np.random.default_rng(seed).integers(0, 41, size) / 4).astype(dtype)
+        truth = derived_truth(reference, (x,))
+        assert judge([np.asarray(kernel(x))], truth).status is Status.PASSED
+        x[-1] += 100
+        assert judge([np.asarray(kernel(x))], truth).status.wrong
 
 
 @pytest.mark.parametrize("power", [2, 3, 5, 7])

@@ -1,5 +1,6 @@
 """A domain holds what an author says, fits drawn values to it, and is guessed from samples of integers alone."""
 
+import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
@@ -99,6 +100,48 @@ def test_structure_is_fixed_and_parameters_of_integers_too():
         return np.full(1, 3, np.int32), np.random.default_rng(seed).standard_normal(size).astype(dtype)
 
     assert _gathering(sample).domain_of(0).fixed
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "uint64"])
+def test_integers_in_no_order_take_every_value(dtype):
+    def sample(dtype, size, seed):
+        return np.random.default_rng(seed).integers(0, 100_000, size).astype(dtype)
+
+    operator = Operator(
+        name="twice", reference=lambda x: x + x, kernels={"numba": gather}, sample=sample, dtypes=[dtype]
+    )
+    assert max(inputs[0].max() for _, inputs in battery(operator, dtype, 33, (0,))) == np.iinfo(dtype).max
+    outside = Domain(ascending=True).outside(np.array([3, 1], dtype), ())
+    assert outside == "elements that are not in ascending order"
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_single_number_takes_in_turn_every_value_that_breaks_kernels(shape):
+    def sample(dtype, size, seed):
+        return np.random.default_rng(seed).standard_normal(size).astype(dtype), np.full(shape, 3, np.int32)
+
+    fields = {"reference": lambda x, k: jnp.roll(x, k), "kernels": {"numba": gather}, "dtypes": ["float32"]}
+    operator = Operator(name="roll", sample=sample, domains={"k": Domain()}, **fields)
+    drawn = {int(inputs[1].item()) for _, inputs in battery(operator, "float32", 33, (0,))}
+    assert {0, 1, -1, 32, -32, 33, -33, 34, -34, 2**31 - 1, -(2**31)} <= drawn
+    fixed = Operator(name="roll", sample=sample, **fields)
+    assert {inputs[1].item() for _, inputs in battery(fixed, "float32", 33, (0,))} == {3}
+
+
+def test_one_number_is_nan_and_infinite_in_turn():
+    def sample(dtype, size, seed):
+        return np.random.default_rng(seed).standard_normal(size).astype(dtype), np.full((), 2, dtype)
+
+    operator = Operator(
+        name="capped",
+        reference=lambda x, k: jnp.minimum(x, k),
+        kernels={"numba": gather},
+        sample=sample,
+        dtypes=["float32"],
+    )
+    drawn = [inputs[1].item() for _, inputs in battery(operator, "float32", 33, (0,))]
+    assert any(map(np.isnan, drawn))
+    assert {np.inf, -np.inf, 0.0, 1.0, -1.0} <= set(drawn)
 
 
 @pytest.mark.parametrize("key", ["y", 2, -1])
