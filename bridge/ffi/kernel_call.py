@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +36,9 @@ ATTACH_A_RULE = (
     "jax.custom_jvp (forward mode), as the example in help(bridge.numba_kernel)."
 )
 """Tells the user of a kernel without a derivative how to attach one."""
+
+
+CallT = TypeVar("CallT")
 
 
 class Checks(Protocol):
@@ -132,6 +136,18 @@ def bind(call: Call, *args: Any) -> list[jax.Array]:
     spread = may_be_partitioned([jax.typeof(arg) for arg in args])
     results: list[jax.Array] = (partitioned_kernel_call_p if spread else kernel_call_p).bind(*args, call=call)
     return results
+
+
+def held_weakly(kind: type[CallT]) -> type[CallT]:
+    """Decorates a type of calls: JAX's cache of abstract evaluations lets go of a call that no program refers to.
+
+    JAX has no public function for that. Where it has no such set, the cache keeps the latest 2048 calls.
+    """
+    with contextlib.suppress(ImportError):
+        from jax._src.util import weakref_cache_key_types
+
+        weakref_cache_key_types.add(kind)
+    return kind
 
 
 @functools.cache

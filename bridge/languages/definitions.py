@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from bridge.errors import BridgeError, KernelTypeError
-from bridge.ffi.kernel_call import Call
+from bridge.ffi.kernel_call import Call, held_weakly
 from bridge.ffi.target import Target
 from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
 from bridge.signature.array_types import Signature
@@ -38,6 +38,7 @@ class _Description(msgspec.Struct, frozen=True):
     signature: Signature
 
 
+@held_weakly
 @dataclass(frozen=True, kw_only=True)
 class KernelCall(Call):
     """A call of a kernel of a native language.

@@ -26,7 +26,7 @@ from bridge.languages.language import Compiled, Definition, Standing
 from bridge.languages.native_cpu import entry
 from bridge.languages.native_cpu.native_kernel import NativeOptions, OnHost, language_for
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature, place_of
+from bridge.signature.array_types import Signature, key_of_function, place_of
 from bridge.source.shared_libraries import content_of
 
 
@@ -106,7 +106,7 @@ def tvm_ffi_kernel(
     name = getattr(function, "__name__", "").removeprefix("__tvm_ffi_") or "tvm_ffi_function"
     definition = DEFINITIONS.define(
         language,
-        (name, handle, address, id(arguments)),
+        (name, handle, address, key_of_function(arguments or _all_arrays)),
         lambda: TvmDefinition(
             name,
             arguments or _all_arrays,

@@ -15,7 +15,7 @@ from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.call_frame import check_count
 from bridge.languages.definitions import KernelCall
 from bridge.languages.language import Definition, NativeLanguage
-from bridge.languages.release import kept
+from bridge.languages.release import shared
 from bridge.signature.arguments import (
     Traced,
     check_aliased_types,
@@ -55,7 +55,7 @@ def wrap(
 ) -> Callable[..., Any]:
     """A ``jax.jit`` function of the inputs that returns the results that ``outs`` describes.
 
-    Equal arguments give the same function, so wrapping a kernel twice compiles it once.
+    Equal arguments give the same function while it lives, so wrapping a kernel twice compiles it once.
 
     Args:
         language: The language of the kernel.
@@ -71,10 +71,10 @@ def wrap(
     outputs = outputs_of(outs, definition.name)
     check_vmap_method(vmap_method, definition.name)
     aliases = check_aliases(input_output_aliases, definition.name)
-    return _wrapper(language, definition, options, outputs, vmap_method, aliases)
+    key = id(definition), options, outputs.key, vmap_method, aliases
+    return shared(key, lambda: _wrapper(language, definition, options, outputs, vmap_method, aliases))
 
 
-@kept
 def _wrapper(
     language: NativeLanguage[Any, Any],
     definition: Definition,

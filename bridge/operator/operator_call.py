@@ -10,6 +10,7 @@ import jax
 
 from bridge.debug.mode import OFF, Mode
 from bridge.errors import SignatureError
+from bridge.ffi.kernel_call import held_weakly
 from bridge.operator.static_parameters import NO_PARAMETERS, Parameters
 
 Function = Callable[..., list[Any]]
@@ -107,6 +108,7 @@ class Rules:
     dimensions: Dimensions | None = None
 
 
+@held_weakly
 @dataclass(frozen=True)
 class OperatorCall:
     """The static part of one call of an operator. Hashable.

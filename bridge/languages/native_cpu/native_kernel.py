@@ -20,7 +20,7 @@ from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.language import CPU_DTYPES, Compiled, DefinitionT, NativeLanguage, Standing
 from bridge.languages.native_cpu.entry import NativeDefinition, entry_code
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature
+from bridge.signature.array_types import Signature, key_of_function
 from bridge.source.shared_libraries import content_of
 
 
@@ -104,7 +104,7 @@ def native_kernel(
     types = None if stated is None else tuple(stated)
     definition = DEFINITIONS.define(
         language,
-        (name, address, types, status, id(arguments)),
+        (name, address, types, status, key_of_function(arguments)),
         lambda: NativeDefinition(
             name, arguments, None, address, types, status, function, content_of(address), platform == "cuda"
         ),

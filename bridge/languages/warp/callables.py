@@ -26,7 +26,7 @@ from bridge.ffi.target import CPU_PYTHON, CUDA_PYTHON, Plan, Target
 from bridge.languages.definitions import DEFINITIONS, KernelCall
 from bridge.languages.extras import require_warp
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
-from bridge.languages.release import kept
+from bridge.languages.release import PROGRAMS_KEPT, shared
 from bridge.languages.warp.cpu_plan import tile_mutex, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
 from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
@@ -145,6 +145,7 @@ def warp_callable(
     like_kernel = definition.like_kernel
     options = WrapperOptions(like_kernel, parameters, None, shapes, None, vmap_method, bool(has_side_effect))
     passed = options.passed
+    program = functools.lru_cache(PROGRAMS_KEPT)(functools.partial(_program, definition, python_call))
 
     @functools.wraps(func, assigned=("__name__", "__qualname__", "__module__", "__doc__"), updated=())
     def call(*args: Any, **given: Any) -> list[jax.Array]:
@@ -156,9 +157,7 @@ def warp_callable(
             )
         given_to = list(zip(args, passed, strict=True))
         statics = tuple(StaticValue.of(arg, like_kernel, p) for arg, p in given_to if not p.is_array)
-        results: list[jax.Array] = _program(definition, own, statics, python_call)(
-            *(arg for arg, p in given_to if p.is_array)
-        )
+        results: list[jax.Array] = program(own, statics)(*(arg for arg, p in given_to if p.is_array))
         return results
 
     vars(call).update(__signature__=inspect.Signature(positional([p.name for p in passed])))
@@ -356,11 +355,17 @@ def _stream(ordinal: int, stream: int) -> wp.Stream:
     return wp.Stream(wp.get_cuda_device(ordinal), cuda_stream=stream)
 
 
-@kept
 def _program(
-    definition: _Callable, options: WrapperOptions, statics: tuple[StaticValue, ...], python_call: bool
+    definition: _Callable, python_call: bool, options: WrapperOptions, statics: tuple[StaticValue, ...]
 ) -> Callable[..., list[jax.Array]]:
-    """The call as a ``jax.jit`` function of its arrays."""
+    """The call as a ``jax.jit`` function of its arrays; the same for equal options."""
+    key = "warp_callable", id(definition), python_call, options.key, statics
+    return shared(key, lambda: _new_program(definition, python_call, options, statics))
+
+
+def _new_program(
+    definition: _Callable, python_call: bool, options: WrapperOptions, statics: tuple[StaticValue, ...]
+) -> Callable[..., list[jax.Array]]:
     name, like_kernel, results = definition.name, definition.like_kernel, definition.results
     names = [p.name for p in definition.inputs]
     check = functools.partial(check_arrays, name=name, parameters=names)

@@ -52,6 +52,12 @@ class WrapperOptions:
     backward_asked: bool = False
 
     @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for equal options while the kernel lives; it does not refer to the kernel."""
+        kernel, *others = vars(self).values()
+        return id(kernel), *others
+
+    @property
     def passed(self) -> list[WarpParameter]:
         """The parameters that a caller passes."""
         return [parameter for parameter in self.parameters if parameter.role is not Role.OUTPUT]

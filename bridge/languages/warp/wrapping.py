@@ -12,7 +12,7 @@ import warp as wp
 
 from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, SignatureError
 from bridge.ffi.avals import align_varying
-from bridge.languages.release import kept
+from bridge.languages.release import PROGRAMS_KEPT, shared
 from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.generated import has_adjoint
 from bridge.languages.warp.parameters import parameters_of
@@ -29,7 +29,6 @@ from bridge.languages.warp.wrapper_options import (
 from bridge.languages.wrapper import says_its_call
 from bridge.signature.arguments import Traced, check_arrays, check_vmap_method, positional
 
-_PROGRAMS_KEPT = 64  # of a wrapper
 _MOST_BLOCK_DIM = 1024  # the limit of every GPU so far, and of Warp's own blocks on the CPU
 
 
@@ -140,17 +139,15 @@ def jax_kernel(
                 f"{', '.join(parameter.name for parameter in passed)}. Outputs are not passed."
             )
         statics = tuple([StaticValue.of(args[index], kernel, parameter) for index, parameter in values])
-        if given:
-            program = _program(own, statics, settings_of(kernel), differentiable)
-        else:
-            hashers, programs = latest
-            if module.hashers is not hashers or len(programs) >= _PROGRAMS_KEPT:
-                hashers, programs = latest = module.hashers, {}
-            key = statics, configured()
-            program = programs.get(key)
-            if program is None:
-                program = programs[key] = _program(options, statics, settings_of(kernel), differentiable)
-        return program(*[args[index] for index in arrays])
+        hashers, programs = latest
+        if module.hashers is not hashers or len(programs) >= PROGRAMS_KEPT:
+            hashers, programs = latest = module.hashers, {}
+        key = statics, configured(), own if given else None
+        program = programs.get(key)
+        if program is None:
+            program = programs[key] = _program(own, statics, settings_of(kernel), differentiable)
+        results: list[jax.Array] = program(*[args[index] for index in arrays])
+        return results
 
     wrapper: Any = _Wrapper(call)
     wrapper.__name__ = wrapper.__qualname__ = kernel.key
@@ -197,7 +194,6 @@ def _differentiable(options: WrapperOptions, enable_backward: bool | None) -> bo
     return enable_backward is not False and not options.has_side_effect
 
 
-@kept
 def _program(
     options: WrapperOptions, statics: tuple[StaticValue, ...], settings: tuple[str, ...], differentiable: bool
 ) -> Callable[..., list[jax.Array]]:
@@ -209,6 +205,13 @@ def _program(
         settings: Warp's settings. Another function is traced and compiled under other settings.
         differentiable: Whether the call has the derivative that Warp generates, if Warp generates one.
     """
+    key = "jax_kernel", options.key, statics, settings, differentiable
+    return shared(key, lambda: _new_program(options, statics, differentiable))
+
+
+def _new_program(
+    options: WrapperOptions, statics: tuple[StaticValue, ...], differentiable: bool
+) -> Callable[..., list[jax.Array]]:
     name, names = options.kernel.key, [parameter.name for parameter in options.passed if parameter.is_array]
     check = functools.partial(check_arrays, name=name, parameters=names)
 
