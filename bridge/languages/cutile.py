@@ -41,6 +41,7 @@ def cutile_kernel(
     grid: int | tuple[int, ...] | Callable[[dict[str, Any]], Any],
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
     **values: Any,
 ) -> Callable[..., Any]:
     """Makes a cuTile kernel callable from JAX: compiled by NVIDIA's tile compiler, launched natively on XLA's stream.
@@ -59,6 +60,7 @@ def cutile_kernel(
             them.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel gets both arrays.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
         **values: The parameters that are no arrays, by name: those annotated with ``ct.Constant``, and numbers, which
             are static; also tuples of these. Where a parameter is no constant, an int is passed as int32 or int64, a
             float as float32, a NumPy scalar as its dtype.
@@ -103,7 +105,7 @@ def cutile_kernel(
     definition = DEFINITIONS.define(LANGUAGE, content, lambda: CutileDefinition(name, arrays, None, kernel, statics))
     blocks = grid(dict(given)) if callable(grid) else grid
     shape = launch_shape(name, blocks, ONE_THREAD)
-    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases)
+    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 @dataclass(frozen=True, eq=False)

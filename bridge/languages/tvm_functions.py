@@ -40,6 +40,7 @@ def tvm_ffi_kernel(
     capturable: bool = False,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """Makes a function of TVM-FFI callable from JAX, with no Python in the call.
 
@@ -58,6 +59,7 @@ def tvm_ffi_kernel(
         capturable: Whether XLA may record what the function enqueues into CUDA graphs: as there.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code.
         input_output_aliases: Pairs of input and output index that share a buffer. The function may then update it.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes. An error that the
@@ -117,7 +119,9 @@ def tvm_ffi_kernel(
             None if handle else content_of(address),
         ),
     )
-    return wrap(language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases)
+    return wrap(
+        language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases, has_side_effect
+    )
 
 
 def _all_arrays(*arrays: Any) -> tuple[Any, ...]:

@@ -52,6 +52,7 @@ def wrap(
     outs: Any,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """A ``jax.jit`` function of the inputs that returns the results that ``outs`` describes.
 
@@ -64,6 +65,7 @@ def wrap(
         outs: Shape and dtype of the results; or a function of the inputs that returns them, called at each trace.
         vmap_method: See :func:`bridge.numba_kernel`.
         input_output_aliases: Pairs of input and output index that share a buffer.
+        has_side_effect: Run the kernel even if nothing uses its results.
 
     Raises:
         SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed.
@@ -71,8 +73,11 @@ def wrap(
     outputs = outputs_of(outs, definition.name)
     check_vmap_method(vmap_method, definition.name)
     aliases = check_aliases(input_output_aliases, definition.name)
-    key = id(definition), options, outputs.key, vmap_method, aliases
-    return shared(key, lambda: _wrapper(language, definition, options, outputs, vmap_method, aliases))
+    keeps, key = bool(has_side_effect), outputs.key
+    return shared(
+        (id(definition), options, key, vmap_method, aliases, keeps),
+        lambda: _wrapper(language, definition, options, outputs, vmap_method, aliases, keeps),
+    )
 
 
 def _wrapper(
@@ -82,6 +87,7 @@ def _wrapper(
     declared: Outputs | OutputsOf,
     vmap_method: str | None,
     aliases: tuple[tuple[int, int], ...],
+    has_side_effect: bool,
 ) -> Callable[..., Any]:
     name = definition.name
     writable = frozenset(index for index, _ in aliases)
@@ -106,6 +112,7 @@ def _wrapper(
             tuple((spec.shape, spec.dtype) for spec in outputs.specs),
             aliases,
             vmap_method,
+            has_side_effect,
             checks=kernel_checks(),
             language=language,
             definition=definition,

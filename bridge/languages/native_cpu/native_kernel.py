@@ -36,6 +36,7 @@ def native_kernel(
     capturable: bool = False,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """Makes a C function callable from JAX, with no Python in the call.
 
@@ -62,6 +63,7 @@ def native_kernel(
             memory, wait, or depend on anything but its arguments, because a replay does not call it.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code.
         input_output_aliases: Pairs of input and output index that share a buffer. The function may then update it.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -109,7 +111,9 @@ def native_kernel(
             name, arguments, None, address, types, status, function, content_of(address), platform == "cuda"
         ),
     )
-    return wrap(language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases)
+    return wrap(
+        language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases, has_side_effect
+    )
 
 
 class NativeOptions(msgspec.Struct, frozen=True):
