@@ -7,7 +7,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -36,9 +36,6 @@ ATTACH_A_RULE = (
     "jax.custom_jvp (forward mode), as the example in help(bridge.numba_kernel)."
 )
 """Tells the user of a kernel without a derivative how to attach one."""
-
-
-CallT = TypeVar("CallT")
 
 
 class Checks(Protocol):
@@ -138,8 +135,8 @@ def bind(call: Call, *args: Any) -> list[jax.Array]:
     return results
 
 
-def held_weakly(kind: type[CallT]) -> type[CallT]:
-    """Decorates a type of calls: JAX's cache of abstract evaluations lets go of a call that no program refers to.
+def hold_weakly(kind: type) -> None:
+    """Makes JAX's cache of abstract evaluations let go of a call of this type that no program refers to.
 
     JAX has no public function for that. Where it has no such set, the cache keeps the latest 2048 calls.
     """
@@ -147,7 +144,6 @@ def held_weakly(kind: type[CallT]) -> type[CallT]:
         from jax._src.util import weakref_cache_key_types
 
         weakref_cache_key_types.add(kind)
-    return kind
 
 
 @functools.cache

@@ -29,6 +29,7 @@ from bridge.languages.extras import INSTALL_CUTILE
 from bridge.languages.language import Compiled, Definition, Standing
 from bridge.languages.launch_shape import MOST, LaunchShape, launch_shape
 from bridge.languages.machine_code import load_cubin, load_for_each_chip
+from bridge.languages.sent_by_name import sent_by_name
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import ArrayType, Signature
 
@@ -277,4 +278,5 @@ def cuda_tile() -> Any:
     except (ImportError, OSError, UserWarning) as error:  # it warns of versions that do not fit together
         what = f"cutile_kernel needs cuTile, which does not work ({error}). {INSTALL_CUTILE}"
         raise UnavailableError(what) from error
+    sent_by_name(cuda.tile.kernel, lambda kernel: kernel._annotated_function.pyfunc)
     return cuda.tile

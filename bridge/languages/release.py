@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -22,7 +23,6 @@ PROGRAMS_KEPT = 64
 _lock = threading.RLock()
 _existing: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
 _latest: OrderedDict[Hashable, Any] = OrderedDict()
-_others: list[Callable[[], None]] = []
 
 
 def shared(key: Hashable, make: Callable[[], R]) -> R:
@@ -43,12 +43,6 @@ def shared(key: Hashable, make: Callable[[], R]) -> R:
         return wrapper
 
 
-def released(function: Callable[[], None]) -> Callable[[], None]:
-    """Decorates a function that frees what is kept for reuse: :func:`release` calls it."""
-    _others.append(function)
-    return function
-
-
 def release() -> int:
     """Drops wrappers and kernels that nothing uses any more; returns the number of kernels dropped.
 
@@ -62,6 +56,6 @@ def release() -> int:
     before = len(DEFINITIONS)
     _latest.clear()
     gc.collect()
-    for function in _others:
-        function()
+    if memory := sys.modules.get("bridge.languages.numba_cuda.device_memory"):
+        memory.trim()
     return before - len(DEFINITIONS)

@@ -31,6 +31,7 @@ from bridge.languages.extras import INSTALL_TRITON
 from bridge.languages.language import Compiled, Definition, Standing
 from bridge.languages.launch_shape import LaunchShape, launch_shape
 from bridge.languages.machine_code import load_cubin, load_for_each_chip
+from bridge.languages.sent_by_name import sent_by_name
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 
@@ -450,4 +451,5 @@ def _triton() -> Any:
         raise UnavailableError(
             f"triton_kernel needs Triton, which does not import ({error}). {INSTALL_TRITON}"
         ) from error
+    sent_by_name(triton.runtime.JITFunction, lambda kernel: kernel.fn)
     return triton

@@ -30,7 +30,7 @@ from bridge.signature.array_types import Signature, key_of_function, place_of
 from bridge.source.shared_libraries import content_of
 
 
-@says_its_call
+@functools.partial(says_its_call, is_sent=False)
 def tvm_ffi_kernel(
     function: Any,
     outs: Any,
@@ -119,9 +119,8 @@ def tvm_ffi_kernel(
             None if handle else content_of(address),
         ),
     )
-    return wrap(
-        language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases, has_side_effect
-    )
+    options = NativeOptions(capturable)
+    return wrap(language, definition, options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 def _all_arrays(*arrays: Any) -> tuple[Any, ...]:

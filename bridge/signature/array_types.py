@@ -119,11 +119,6 @@ class Outputs:
     specs: tuple[jax.ShapeDtypeStruct, ...]
     tree: Any
 
-    @property
-    def key(self) -> Hashable:
-        """Equal for equal outputs."""
-        return self
-
     @classmethod
     def of(cls, outs: Any, name: str) -> Outputs:
         """Normalises ``outs`` as a user passes it.
@@ -173,11 +168,6 @@ class OutputsOf:
     """Outputs whose shapes and dtypes are a function of the inputs."""
 
     function: Callable[..., Any]
-
-    @property
-    def key(self) -> Hashable:
-        """Equal for functions that are the same, see :func:`key_of_function`."""
-        return key_of_function(self.function)
 
     def __call__(self, inputs: Sequence[Any], name: str) -> Outputs:
         """The outputs for inputs of these shapes and dtypes.

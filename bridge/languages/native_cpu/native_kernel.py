@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from bridge.signature.array_types import Signature, key_of_function
 from bridge.source.shared_libraries import content_of
 
 
-@says_its_call
+@functools.partial(says_its_call, is_sent=False)
 def native_kernel(
     function: Any,
     outs: Any,
@@ -111,9 +112,8 @@ def native_kernel(
             name, arguments, None, address, types, status, function, content_of(address), platform == "cuda"
         ),
     )
-    return wrap(
-        language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases, has_side_effect
-    )
+    options = NativeOptions(capturable)
+    return wrap(language, definition, options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 class NativeOptions(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ from bridge.ffi.target import CPU_PYTHON, CUDA_PYTHON, Plan, Target
 from bridge.languages.definitions import DEFINITIONS, KernelCall
 from bridge.languages.extras import require_warp
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
-from bridge.languages.release import PROGRAMS_KEPT, shared
+from bridge.languages.release import shared
 from bridge.languages.warp.cpu_plan import tile_mutex, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
 from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
@@ -37,9 +37,10 @@ from bridge.languages.warp.planned import check_extents, output_shape
 from bridge.languages.warp.recording import ADVICE, WarpRecording, record
 from bridge.languages.warp.replay import context_of, replay
 from bridge.languages.warp.settings import check_warp, configured
+from bridge.languages.warp.warp_wrapper import warp_wrapper
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_homes, check_output_dims
 from bridge.languages.wrapper import says_its_call
-from bridge.signature.arguments import Traced, check_arrays, check_vmap_method, positional
+from bridge.signature.arguments import Traced, check_arrays, check_vmap_method
 from bridge.signature.array_types import Outputs, Signature, check_known_shapes
 from bridge.source.references import references
 
@@ -144,24 +145,8 @@ def warp_callable(
     shapes = check_output_dims(name, parameters, output_dims)
     like_kernel = definition.like_kernel
     options = WrapperOptions(like_kernel, parameters, None, shapes, None, vmap_method, bool(has_side_effect))
-    passed = options.passed
-    program = functools.lru_cache(PROGRAMS_KEPT)(functools.partial(_program, definition, python_call))
-
-    @functools.wraps(func, assigned=("__name__", "__qualname__", "__module__", "__doc__"), updated=())
-    def call(*args: Any, **given: Any) -> list[jax.Array]:
-        own = options.override(given, ("output_dims", "vmap_method")) if given else options
-        if len(args) != len(passed):
-            raise SignatureError(
-                f"{name} got {len(args)} arguments, expected {len(passed)}: {', '.join(p.name for p in passed)}. "
-                "Outputs are not passed."
-            )
-        given_to = list(zip(args, passed, strict=True))
-        statics = tuple(StaticValue.of(arg, like_kernel, p) for arg, p in given_to if not p.is_array)
-        results: list[jax.Array] = program(own, statics)(*(arg for arg, p in given_to if p.is_array))
-        return results
-
-    vars(call).update(__signature__=inspect.Signature(positional([p.name for p in passed])))
-    return call
+    program_of = functools.partial(_program, definition, python_call)
+    return warp_wrapper(options, ("output_dims", "vmap_method"), program_of, lambda: None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,13 +344,6 @@ def _program(
     definition: _Callable, python_call: bool, options: WrapperOptions, statics: tuple[StaticValue, ...]
 ) -> Callable[..., list[jax.Array]]:
     """The call as a ``jax.jit`` function of its arrays; the same for equal options."""
-    key = "warp_callable", id(definition), python_call, options.key, statics
-    return shared(key, lambda: _new_program(definition, python_call, options, statics))
-
-
-def _new_program(
-    definition: _Callable, python_call: bool, options: WrapperOptions, statics: tuple[StaticValue, ...]
-) -> Callable[..., list[jax.Array]]:
     name, like_kernel, results = definition.name, definition.like_kernel, definition.results
     names = [p.name for p in definition.inputs]
     check = functools.partial(check_arrays, name=name, parameters=names)
@@ -408,8 +386,8 @@ def _new_program(
         )
         return bind(made.with_hidden_outputs(inputs), *arrays)[: len(specs)]
 
-    program = jax.jit(Traced(call, name, names, check))
-    return program
+    key = "warp_callable", id(definition), python_call, options.key, statics, configured()
+    return shared(key, lambda: jax.jit(Traced(call, name, names, check)))
 
 
 def _precise(p: WarpParameter) -> WarpParameter:

@@ -62,7 +62,7 @@ class WrapperOptions:
         """The parameters that a caller passes."""
         return [parameter for parameter in self.parameters if parameter.role is not Role.OUTPUT]
 
-    def override(self, given: Mapping[str, Any], known: Sequence[str] = OPTIONS_OF_A_CALL) -> WrapperOptions:
+    def override(self, given: Mapping[str, Any], known: Sequence[str]) -> WrapperOptions:
         """A copy of these options with the options that a single call overrides."""
         key = self.kernel.key
         if unknown := given.keys() - set(known):
