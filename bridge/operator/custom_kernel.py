@@ -71,6 +71,8 @@ class CustomKernel(OperatorDefinition):
         """
         # A change of the operator replaces this dict. So a program never counts for kernels that it was not made from.
         programs = self._programs
+        if outs is None and backend is None and not parameters and (program := programs.get(None)):
+            return program(*args)  # the shortest way for the commonest call: JAX itself takes a few microseconds
         try:
             key = _key_of(outs, backend, parameters)
             program = programs.get(key)

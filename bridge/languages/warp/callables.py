@@ -146,7 +146,7 @@ def warp_callable(
     like_kernel = definition.like_kernel
     options = WrapperOptions(like_kernel, parameters, None, shapes, None, vmap_method, bool(has_side_effect))
     program_of = functools.partial(_program, definition, python_call)
-    return warp_wrapper(options, ("output_dims", "vmap_method"), program_of, lambda: None)
+    return warp_wrapper(options, ("output_dims", "vmap_method"), program_of, types.SimpleNamespace(hashers=None))
 
 
 @dataclass(frozen=True, eq=False)

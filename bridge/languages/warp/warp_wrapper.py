@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import warp as wp
 
 from bridge.errors import SignatureError
 from bridge.languages.release import PROGRAMS_KEPT
@@ -22,7 +23,7 @@ def warp_wrapper(
     options: WrapperOptions,
     named: Sequence[str],
     program_of: Callable[[WrapperOptions, tuple[StaticValue, ...]], Program],
-    version: Callable[[], Any],
+    module: Any,
 ) -> Callable[..., list[jax.Array]]:
     """A function of the parameters that are passed. It keeps the programs of its latest values, options and settings.
 
@@ -30,27 +31,39 @@ def warp_wrapper(
         options: The kernel, or what stands for it, and how it is launched.
         named: The options that a call may override.
         program_of: The call with these options and values, as a ``jax.jit`` function of its arrays.
-        version: What else a program depends on, besides ``warp.config``. Each eager call asks.
+        module: Has ``hashers``, which another object replaces when Warp's module changes.
     """
     kernel, passed, name = options.kernel, options.passed, options.kernel.key
     values = [(index, parameter) for index, parameter in enumerate(passed) if not parameter.is_array]
     arrays = [index for index, parameter in enumerate(passed) if parameter.is_array]
 
-    @functools.lru_cache(PROGRAMS_KEPT)
-    def program(statics: tuple[StaticValue, ...], own: WrapperOptions | None, *settings: Any) -> Program:
-        return program_of(own or options, statics)
+    programs: dict[Any, Program] = {}
+    hashers: Any = None
+    usual: tuple[Any, Any] = None, None  # warp.config and the program at the latest call without values and options
 
     def call(*args: Any, **given: Any) -> list[jax.Array]:
-        own = options.override(given, named) if given else None
+        nonlocal hashers, usual
+        config, program = usual
+        # JAX itself takes a few microseconds for a call, so this is the shortest way for the commonest one.
+        if not given and module.hashers is hashers and vars(wp.config) == config and len(args) == len(arrays):
+            return program(*args)  # type: ignore[no-any-return]
+        own = options.override(given, named) if given else options
         if len(args) != len(passed):
             raise SignatureError(
                 f"{name} got {len(args)} arguments, expected {len(passed)}: "
                 f"{', '.join(parameter.name for parameter in passed)}. Outputs are not passed."
             )
-        if not values:  # an eager call takes a few microseconds, of which the other way is one
-            return program((), own, version(), configured())(*args)
+        if module.hashers is not hashers or len(programs) >= PROGRAMS_KEPT:
+            hashers, usual = module.hashers, (None, None)
+            programs.clear()
         statics = tuple([StaticValue.of(args[index], kernel, parameter) for index, parameter in values])
-        return program(statics, own, version(), configured())(*[args[index] for index in arrays])
+        key = statics, configured(), own if given else None
+        program = programs.get(key)
+        if program is None:
+            program = programs[key] = program_of(own, statics)
+        if not given and not values:
+            usual = dict(vars(wp.config)), program
+        return program(*[args[index] for index in arrays])
 
     keywords = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None) for each in named]
     signature = inspect.Signature([*positional([parameter.name for parameter in passed]), *keywords])

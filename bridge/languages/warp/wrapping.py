@@ -124,18 +124,11 @@ def jax_kernel(
     )
     define(kernel)
     differentiable = _differentiable(options, enable_backward)
-    module, hashers, versions = kernel.module, None, 0
 
     def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Callable[..., list[jax.Array]]:
         return _program(own, statics, settings_of(kernel), differentiable)
 
-    def version() -> int:
-        nonlocal hashers, versions
-        if module.hashers is not hashers:  # what Warp keeps of a module until it changes
-            hashers, versions = module.hashers, versions + 1
-        return versions
-
-    wrapper = warp_wrapper(options, OPTIONS_OF_A_CALL, program_of, version)
+    wrapper = warp_wrapper(options, OPTIONS_OF_A_CALL, program_of, kernel.module)
     vars(wrapper)["block_dim"] = options.block_dim
     return wrapper
 
