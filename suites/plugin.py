@@ -148,13 +148,47 @@ def evidence(request: pytest.FixtureRequest) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Ends a check that judged no result as UNCHECKED: it would pass whatever the kernel does."""
-    result = yield
-    if "case" in pyfuncitem.fixturenames and pyfuncitem.path.parent == _CHECKS:
-        from suites.checks.judging.evidence import Evidence
+    """Ends a check that judged no result as UNCHECKED: it would pass whatever the kernel does. Says why one failed."""
+    if "case" not in pyfuncitem.fixturenames or pyfuncitem.path.parent != _CHECKS:
+        return (yield)
+    from suites.checks.judging.evidence import CheckFailed, Evidence
+    from suites.checks.reruns import with_cause
 
+    try:
+        result = yield
         pyfuncitem.stash.get(_EVIDENCE, Evidence()).finish()
+    except CheckFailed as failed:
+        case: Any = pyfuncitem.funcargs["case"]
+        failed.verdict = with_cause(case, failed.verdict)
+        raise
     return result
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: Any, settings: Any) -> bool | None:
+    """Limits the time of a check in a worker of a recorded session, in place of pytest-timeout."""
+    folder = getattr(item.config, "workerinput", {}).get("kb_notes")
+    if folder is None or item.path.parent != _CHECKS:
+        return None
+    from pytest_timeout import timeout_timer  # type: ignore[import-untyped]
+
+    from suites.sessions.time_limit import note_of, watch
+
+    note = note_of(folder, item.nodeid)
+    item.cancel_timeout = watch(settings.timeout, note, lambda: timeout_timer(item, settings))
+    return True
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Frees the memory that the checks of an operator took, after the last of them."""
+    if item.path.parent == _CHECKS and nextitem is not None:
+        from suites.sessions.check_items import case_of
+        from suites.sessions.kept_memory import forget
+
+        case, following = case_of(item), case_of(nextitem)
+        if case is not None and (following is None or following.operator is not case.operator):
+            forget()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,10 +1,13 @@
 """Collects the findings of checks on the device, and reports them on the host.
 
-Each finding is reduced to a few numbers on the device. Only these reach the host, where a callback raises the report.
+Each finding is reduced to a few numbers on the device. Only these reach the host, where a callback of JAX makes the
+report. An error in it would begin with a traceback, so a native call fails with the report.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import logging
 import math
 import threading
@@ -20,7 +23,11 @@ from jax.interpreters import mlir
 
 from bridge.errors import DebugError
 from bridge.ffi.avals import align_varying, result_aval
+from bridge.ffi.cuda import driver
+from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.order import after
+from bridge.ffi.plans.callback import FUNCTION, CallbackPlan
+from bridge.ffi.target import CPU_PYTHON, CUDA_PYTHON, key_of
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +84,8 @@ class Findings:
         """The results, which wait until the findings are reported."""
         if not self.checks:
             return results
-        done = report_p.bind(*align_varying(tuple(self.numbers)), report=_Report(self.place, tuple(self.checks)))
+        report = _Report(self.place, self.platform, tuple(self.checks))
+        done = report_p.bind(*align_varying(tuple(self.numbers)), report=report)
         return after(results, [done], self.platform)
 
 
@@ -86,10 +94,11 @@ class _Report:
     """Turns the numbers of :class:`Findings` into text."""
 
     place: str
+    platform: str
     checks: tuple[tuple[Callable[..., str], tuple[int, ...], int, int], ...]
 
-    def describe(self, numbers: Sequence[Any]) -> str | None:
-        """The findings in words; None if there are none."""
+    def make(self, keeps: bool, *numbers: Any) -> np.ndarray[Any, Any]:
+        """The address of the findings as a C string, in two halves; 0 if there are none, or if they are kept."""
         given = iter(map(np.asarray, numbers))
         lines = []
         for text, shape, chunks, values in self.checks:
@@ -100,17 +109,11 @@ class _Report:
                 place = np.unravel_index(at * CHUNK + int(found[at][1]), shape)
                 where = f"the first at {[int(index) for index in place]}"
                 lines.append(text(f"{wrong} of {math.prod(shape)} elements", where, *found[at][2:]))
-        return f"{self.place}: {'; '.join(lines)}." if lines else None
-
-    def raise_found(self, *numbers: Any) -> np.ndarray[Any, Any]:
-        if found := self.describe(numbers):
-            raise DebugError(found)
-        return _DONE
-
-    def keep_found(self, *numbers: Any) -> np.ndarray[Any, Any]:
-        if found := self.describe(numbers):
-            kept.add(found)
-        return _DONE
+        report = f"{self.place}: {'; '.join(lines)}."
+        if lines and keeps:
+            kept.add(report)
+        address = c_string(f"DebugError: {report}") if lines and not keeps else 0
+        return np.array([address], np.int64).view(_ADDRESS.dtype)
 
 
 class _Kept:
@@ -137,7 +140,16 @@ class _Kept:
 
 kept = _Kept()
 
-_DONE = np.zeros((), np.uint8)
+
+@FUNCTION
+def _fail(on_cuda: int, words_address: int) -> int:
+    """Fails if its operand holds the address of a report, see :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
+    stream, _, address = (ctypes.c_int64 * 3).from_address(words_address)
+    return int.from_bytes(driver.read(address, 8, stream) if on_cuda else ctypes.string_at(address, 8), "little")
+
+
+_ADDRESS = jax.ShapeDtypeStruct((2,), np.uint32)
+"""Holds an address: most programs have no integers of 64 bits."""
 
 report_p = Primitive("report")
 """Reports findings on the host. Its result is available once they are reported."""
@@ -145,15 +157,19 @@ report_p = Primitive("report")
 
 @report_p.def_abstract_eval
 def _done(*avals: Any, report: _Report) -> Any:
-    return result_aval(avals, _DONE.shape, _DONE.dtype)
+    return result_aval(avals, _ADDRESS.shape, _ADDRESS.dtype)
 
 
 def _lower_report(ctx: mlir.LoweringRuleContext, *operands: Any, report: _Report) -> Any:
     # If one of several devices fails, the others wait for it. After some time, XLA aborts the process.
-    function = report.keep_found if _device_count(ctx.module_context.axis_context) > 1 else report.raise_found
+    make = functools.partial(report.make, _device_count(ctx.module_context.axis_context) > 1)
+    on_cuda, name = report.platform == "cuda", "report"
+    target = CUDA_PYTHON if on_cuda else CPU_PYTHON
+    target.publish(name, lambda: CallbackPlan(name, c_function(_fail), int(on_cuda), [(1, 4)], [(1, 4)]))
 
     def run(*numbers: Any) -> Any:
-        return jax.pure_callback(function, jax.ShapeDtypeStruct(_DONE.shape, _DONE.dtype), *numbers)
+        address = jax.pure_callback(make, _ADDRESS, *numbers)
+        return jax.ffi.ffi_call(target.name, _ADDRESS)(address, key=np.int64(key_of(name)), kernel=name)
 
     return mlir.lower_fun(run, multiple_results=False)(ctx, *operands)
 

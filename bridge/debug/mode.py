@@ -81,7 +81,7 @@ def debug_mode(
     runs without checks again. What ``lower().compile()`` returned keeps the checks that it has, or has none. Rules run
     in the mode that is in force when JAX calls them. Kernels run twice and inputs are copied, so do not measure time or
     memory here. A program with checks cannot be exported. On a mesh with Auto axes, calls are not split: each device
-    runs the whole kernel, and nothing warns of that.
+    runs the whole kernel, and a :class:`bridge.GatherWarning` says so.
 
     A program for several devices cannot fail on one of them: XLA aborts a process in which the other devices wait for
     it. There, findings are logged at once. They are raised as a :class:`bridge.DebugError` when this context is left or

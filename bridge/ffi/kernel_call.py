@@ -28,7 +28,7 @@ from bridge.ffi.mesh.automatic import (
 )
 from bridge.ffi.mesh.division import Division, Parts, split_of
 from bridge.ffi.mesh.explicit import run_split
-from bridge.ffi.plans import aliasing, poison
+from bridge.ffi.plans import poison
 from bridge.ffi.target import Target, key_of
 
 ATTACH_A_RULE = (
@@ -102,6 +102,10 @@ class Call(abc.ABC):
     def check_export(self, platform: str) -> None:
         """Raises BridgeError if no program for another process can call the kernel."""
         return
+
+    def one_device(self, platform: str) -> str:
+        """Why no program of several devices can make the call; empty if they can."""
+        return ""
 
     @property
     def derivative_advice(self) -> str:
@@ -201,6 +205,10 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
             f"{call.name} runs on {have}, but is being lowered for {wanted}. Put its inputs on a {have} device "
             "(jax.device_put, jax.default_device), or register a kernel for each platform with XLACustomKernel."
         )
+    where: Any = ctx.module_context.axis_context
+    count = where.mesh.size if hasattr(where, "mesh") else getattr(where, "num_devices", 1)
+    if count > 1 and (why := call.one_device(platform)):
+        raise PlatformError(f"{call.name} cannot run on {count} devices: {why}")
     lowered = _composed(ctx, call, platform)
     if lowered is None:
         return _lower_native(ctx, *operands, call=call, platform=platform)
@@ -216,6 +224,9 @@ def _composed(ctx: mlir.LoweringRuleContext, call: Call, platform: str) -> Compo
     if split is not None:
         return run_split(split, division, part), ctx
     if call.checks is not None:
+        # Not partitioned: JAX frees the callbacks of a part once the part is lowered, but XLA calls them later.
+        if division.splittable and partitioned_context(ctx, division) is not None:
+            division.warn_of_no_split("is checked by debug mode")
         exported = ctx.module_context.lowering_parameters.for_export
         return call.checks.around(replace(call, checks=None), platform, exported), ctx
     if call.has_side_effect and (whole := whole_on_each_device(division, ctx.avals_in)) is not None:
@@ -240,8 +251,6 @@ def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, pla
     if not exported or available(platform):
         call.entry(platform)
     attributes: dict[str, Any] = {"kernel": description}
-    if call.aliases and platform == "cuda":
-        attributes["aliases"] = aliasing.pairs(call.aliases, ctx.avals_out)
     if call.poison is not None:
         target = _poisoned(target)
         target.install()
@@ -249,15 +258,28 @@ def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, pla
     rule = jax.ffi.ffi_lowering(
         target.name, operand_output_aliases=dict(call.aliases), has_side_effect=call.has_side_effect
     )
-    return rule(ctx, *operands, key=np.int64(key_of(description)), **attributes)
+    if platform == "cuda":
+        operands = (*_apart(ctx, ctx.avals_in, operands),)
+    results = rule(ctx, *operands, key=np.int64(key_of(description)), **attributes)
+    return _apart(ctx, ctx.avals_out, results) if platform == "cuda" else results
+
+
+def _apart(ctx: mlir.LoweringRuleContext, avals: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+    """The arrays behind a barrier, so that XLA fuses no slice of a larger array into a call, and no update of one.
+
+    Since jaxlib 0.11 it would do so on GPUs: a kernel would get addresses that are multiples of no more than the size
+    of an element. And in ``x.at[:n].set(f(x[:n]))`` it would read and write the same memory.
+    """
+    barrier = mlir.lower_fun(lambda *arrays: jax.lax.optimization_barrier(arrays), multiple_results=True)
+    apart: Sequence[Any] = barrier(ctx.replace(avals_in=avals, avals_out=avals), *values)
+    return apart
 
 
 @functools.cache
 def _poisoned(target: Target) -> Target:
     """The target that runs the kernels of a target after it has filled their outputs."""
     on_cpu = target.platform == "cpu"
-    make_fill = poison.host_fill if on_cpu else execution.device_fill
-    return target.variant("_poisoned", lambda execute: poison.fill_before(execute, make_fill(), not on_cpu), on_cpu)
+    return target.variant("_poisoned", poison.fill_host if on_cpu else execution.fill_and_wait, on_cpu)
 
 
 def available(platform: str) -> bool:

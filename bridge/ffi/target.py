@@ -173,7 +173,7 @@ class Target:
     def variant(
         self, suffix: str, around: Callable[[Callable[..., Any]], Callable[..., Any]], is_portable: bool = False
     ) -> Target:
-        """A further target that runs the same kernels.
+        """A further target that runs the same kernels. XLA never records its calls: it may wait for the GPU.
 
         Args:
             suffix: Added to the name.
@@ -181,9 +181,7 @@ class Target:
             is_portable: Whether the code that ``around`` adds refers to no address.
         """
         is_portable = is_portable and self._is_portable
-        return Target(
-            self.name + suffix, self.platform, lambda: around(self._execute()), self._traits, is_portable, self
-        )
+        return Target(self.name + suffix, self.platform, lambda: around(self._execute()), 0, is_portable, self)
 
     def resolve_with(self, resolver: Resolver) -> None:
         """Sets the function that finds the plans of programs from other processes, which name them by description."""
@@ -279,16 +277,22 @@ def _cuda() -> Any:
     return execution.execute_launches()
 
 
-def _cuda_python() -> Any:
+def _cuda_in_turn() -> Any:
     from bridge.ffi.cuda import execution
 
-    return execution.execute_callback()
+    return execution.execute_in_turn()
+
+
+def _cuda_python() -> Any:
+    from bridge.ffi.plans import callback
+
+    return callback.make_execute()
 
 
 def _cuda_host() -> Any:
-    from bridge.ffi.cuda import execution
+    from bridge.ffi.plans import host
 
-    return execution.execute_host()
+    return host.make_execute_on_stream()
 
 
 CPU = Target("bridge_cpu", "cpu", _host, is_portable=True)
@@ -300,6 +304,9 @@ CPU_PYTHON = Target("bridge_cpu_python", "cpu", _cpu_python)
 CUDA = Target("bridge_cuda", "cuda", _cuda, traits=METADATA.COMMAND_BUFFER)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
+CUDA_IN_TURN = Target("bridge_cuda_in_turn", "cuda", _cuda_in_turn, variant_of=CUDA)
+"""The same for kernels that use memory of their own: calls are made one after another, and not in CUDA graphs."""
+
 CUDA_PYTHON = Target("bridge_cuda_python", "cuda", _cuda_python)
 """Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
 
@@ -309,7 +316,7 @@ CUDA_HOST = Target("bridge_cuda_host", "cuda", _cuda_host)
 CUDA_HOST_GRAPH = Target("bridge_cuda_host_graph", "cuda", _cuda_host, METADATA.COMMAND_BUFFER, variant_of=CUDA_HOST)
 """The same for functions of which users say that XLA may record their work into CUDA graphs."""
 
-TARGETS = (CPU, CPU_PYTHON, CUDA, CUDA_PYTHON, CUDA_HOST, CUDA_HOST_GRAPH)
+TARGETS = (CPU, CPU_PYTHON, CUDA, CUDA_IN_TURN, CUDA_PYTHON, CUDA_HOST, CUDA_HOST_GRAPH)
 """All targets of this process."""
 
 if (VERSION.MAJOR, VERSION.MINOR) > NEWEST:

@@ -229,10 +229,18 @@ def _compiler_versions() -> tuple[Any, ...]:
 
 @functools.cache
 def _toolkit_folders() -> tuple[str, ...]:
-    """The folders of the headers of CUDA and CCCL that are installed: NVRTC itself brings only a few."""
+    """The folders of the headers of CUDA and CCCL that are installed: NVRTC itself brings only a few.
+
+    The packages of CUDA 13 have the headers of ``<mma.h>`` in a package of their own. Where it is missing, the toolkit
+    of the machine has them.
+    """
     from cuda.pathfinder import find_nvidia_header_directory as find
 
-    return tuple(folder for folder in map(find, ("cudart", "cccl")) if folder is not None)
+    folders = [folder for folder in map(find, ("cudart", "cccl")) if folder is not None]
+    if not any(os.path.isdir(os.path.join(folder, "crt")) for folder in folders):
+        home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
+        folders.append(os.path.join(home, "include"))
+    return tuple(folders)
 
 
 def _any_arrays(*arrays: Any) -> None:
@@ -339,7 +347,8 @@ def _compile(definition: CppDefinition, architecture: str) -> MachineCode:
         missing = re.search(r'cannot open source file "([^"]+)"', str(error))
         cure = (
             f"\n{missing[1]} is in no folder that NVRTC looks in. Headers of CUDA and CCCL come with the packages "
-            "nvidia-cuda-runtime and nvidia-cuda-cccl; name the folder of other files by options={'include_path': ...}."
+            "nvidia-cuda-runtime, nvidia-cuda-crt (crt/mma.h) and nvidia-cuda-cccl, or with CUDA's toolkit in "
+            "CUDA_HOME; name the folder of other files by options={'include_path': ...}."
             if missing
             else ""
         )

@@ -70,6 +70,10 @@ class KernelCall(Call):
         if self.language.local_kernels and self.compiled(platform).identity.startswith(PROCESS_LOCAL):
             raise BridgeError(f"{self.name} cannot be exported: {self.language.local_kernels}")
 
+    def one_device(self, platform: str) -> str:
+        """Why no program of several devices can make the call; empty if they can."""
+        return self.compiled(platform).one_device
+
     def compiled(self, platform: str) -> Compiled:
         """Returns the compiled kernel, compiled now if it is new."""
         key = (self.language.name, self.options, self.signature, platform, self.settings)
@@ -105,7 +109,9 @@ class KernelCall(Call):
         identity = self.compiled(platform).identity
         options = msgspec.Raw(msgspec.json.encode(self.options))
         description = _Description(self.language.name, self.definition.name, identity, options, self.signature)
-        return self.language.target(self.options, platform), msgspec.json.encode(description).decode()
+        target = self.compiled(platform).target
+        target = self.language.target(self.options, platform) if target is None else target
+        return target, msgspec.json.encode(description).decode()
 
     def entry(self, platform: str) -> int:
         """Returns the address of the plan of the kernel, which is loaded now if it is new."""

@@ -85,6 +85,8 @@ class Compiled:
         scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
         guarded: Indices of the inputs that the kernel gets copies of, because it is not shown to leave them unchanged.
             The plan has a further output for each, of the same type, which comes last and shares the copy's buffer.
+        target: The FFI target that runs the plan; None for the language's own.
+        one_device: Why no program of several devices can call the kernel; empty if they can.
     """
 
     def __init__(
@@ -93,10 +95,14 @@ class Compiled:
         load: Callable[[], Plan],
         scratch: tuple[int, ...] = (),
         guarded: tuple[int, ...] = (),
+        target: Target | None = None,
+        one_device: str = "",
     ):
         self.load = load
         self.scratch = scratch
         self.guarded = guarded
+        self.target = target
+        self.one_device = one_device
         if code is None:
             self.identity = f"{PROCESS_LOCAL}-{_process[0]}-{next(_serials)}"
         else:
@@ -174,6 +180,7 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
         options_type: Type of the options.
         dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
         with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
+        symbolic: Whether a kernel that is compiled for extents can be compiled for any where one is symbolic.
         compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
             Only for languages of one platform, or whose kernels have the same temporaries and copies on all of them.
             Other kernels are compiled when JAX lowers the call.
@@ -187,6 +194,7 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
     options_type: type[OptionsT]
     dtypes: tuple[str, ...] | None = None
     with_extents: bool = True
+    symbolic: bool = False
     compiles_when_traced: bool = True
     local_kernels: str | None = None
 

@@ -8,7 +8,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -203,40 +203,50 @@ class TritonDefinition(Definition):
         in_order = {name: types[name] for name in self.kernel.arg_names}
         return _triton().compiler.ASTSource(self.kernel, in_order, dict(self.constants), attributes)
 
-    def content(self, signature: Signature) -> str:
-        """What a launch follows from: Triton's IR of the kernel, without files and lines, and the numbers.
+    def content(self, signature: Signature) -> dict[int, str]:
+        """What a launch follows from, by compute capability: Triton's IR of the kernel, without files and lines.
 
-        A kernel may ask for the compute capability, and a dtype may need one. So this is the IR for all of them, which
-        is the same on every machine.
+        It is the same on every machine. A kernel that asks which chip it is for gets the IR for each capability.
+        Another one gets it for one of those that Triton's options and functions do not tell apart: a dtype may need a
+        capability, and the default of an option may follow from it.
 
         Raises:
             Exception: Triton makes no IR for any capability; the error of the last, which lacks the least.
         """
         least = CLUSTERS_SINCE if self.options["num_ctas"] > 1 else CAPABILITIES[0]
-        made, refused = {}, []
+        made: dict[int, str] = {}
+        refused, seen, asked = [], set(), False
         for capability in (each for each in CAPABILITIES if each >= least):
             try:
-                made[capability] = self._ir(signature, capability)
+                _, options, functions = self._backend(capability)
+                view = repr(replace(options, arch=None)), *(function.__name__ for function in functions.values())
+                if asked or view not in seen:
+                    seen.add(view)
+                    made[capability], asked = self._ir(signature, capability)
             except Exception as error:
                 refused.append(error)
         if not made:
             raise refused[-1]
-        return "\n".join((_triton().__version__, repr(self.scalars), repr(made)))
+        return made
 
-    def _ir(self, signature: Signature, capability: int) -> tuple[str, str]:
-        """The hash of the options, and Triton's IR of the kernel, for a compute capability."""
+    def _backend(self, capability: int) -> tuple[Any, Any, dict[str, Any]]:
+        """Triton's backend for a compute capability, its options, and the functions that make code of its own."""
+        backend = _triton().compiler.make_backend(_target(capability))
+        options = backend.parse_options(dict(self.options))
+        return backend, options, backend.get_codegen_implementation(options)
+
+    def _ir(self, signature: Signature, capability: int) -> tuple[str, bool]:
+        """The hash of the options and Triton's IR of the kernel, and whether the kernel asked for the chip."""
         from triton._C.libtriton import ir
 
         source, target = self.source(signature), _target(capability)
-        backend = _triton().compiler.make_backend(target)
-        options = backend.parse_options(dict(self.options))
+        backend, options, functions = self._backend(capability)
         context = ir.context()
         ir.load_dialects(context)
         backend.load_dialects(context)
-        functions, modules = backend.get_codegen_implementation(options), backend.get_module_map()
-        with _current(target):
-            module = source.make_ir(target, options, functions, modules, context)
-        return options.hash(), module.str_nodebug()
+        with _current(target) as asked:
+            module = source.make_ir(target, options, functions, backend.get_module_map(), context)
+        return repr((options.hash(), module.str_nodebug())), bool(asked)
 
     def compile(self, signature: Signature, capability: int) -> TritonCode:
         """The machine code for a compute capability, such as 90.
@@ -250,7 +260,7 @@ class TritonDefinition(Definition):
             )
         target, source = _target(capability), self.source(signature)
         # Triton's own key does not tell all values apart, such as tuples of functions.
-        key = hashlib.sha256(repr(self._ir(signature, capability)).encode()).hexdigest()
+        key = hashlib.sha256(self._ir(signature, capability)[0].encode()).hexdigest()
         source.hash = lambda: key
         cache = _triton().knobs.cache
         with _current(target), cache.scope():
@@ -299,18 +309,24 @@ class _Triton(CubinLanguage[TritonDefinition]):
         self, definition: TritonDefinition, options: GridOptions, signature: Signature, platform: str
     ) -> Compiled:
         with self.refusing(definition):
-            content = definition.content(signature)
+            made = definition.content(signature)
+        content = "\n".join((_triton().__version__, repr(definition.scalars), repr(made)))
         of_block = definition.scratch_bytes(signature) if "tt.make_tensor_descriptor" in content else 0
         scratch = (of_block * math.prod(blocks_of(definition, options)),) if of_block else ()
-        return Compiled(content, lambda: self._load(definition, options, signature, of_block, content), scratch)
+        return Compiled(content, lambda: self._load(definition, options, signature, of_block, made), scratch)
 
     def _load(
-        self, definition: TritonDefinition, options: GridOptions, signature: Signature, scratch_bytes: int, traced: str
+        self,
+        definition: TritonDefinition,
+        options: GridOptions,
+        signature: Signature,
+        scratch: int,
+        made: dict[int, str],
     ) -> DevicePlan:
         def compile_for(capability: int) -> TritonCode:
             with self.refusing(definition):
                 code = definition.compile(signature, capability)
-            if code.scratch_bytes > scratch_bytes:
+            if code.scratch_bytes > scratch:
                 raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
             return code
 
@@ -319,7 +335,8 @@ class _Triton(CubinLanguage[TritonDefinition]):
             handles, compiled = load_for_each_chip(
                 compile_for, lambda code, ordinal: _load(definition, code, options, ordinal)
             )
-            if definition.content(signature) != traced:
+            checked = {*compiled, next(iter(made))} & made.keys()
+            if any(definition._ir(signature, each)[0] != made[each] for each in checked):
                 raise KernelCompileError(
                     f"{definition.name} uses a variable that changed after the trace. Pass it by name, or as an array."
                 )
@@ -330,8 +347,8 @@ class _Triton(CubinLanguage[TritonDefinition]):
                     f"{', '.join(f'sm_{each}' for each in compiled)}. Let CUDA_VISIBLE_DEVICES name GPUs of one kind."
                 )
             launches.append(launch_of(definition, handles, options, code))
-        scratch, alignments = ([(1, 1)], [DESCRIPTOR_ALIGNMENT]) if scratch_bytes else ([], [])
-        sizes = signature.input_sizes, (*signature.output_sizes, *scratch)
+        temporaries, alignments = ([(1, 1)], [DESCRIPTOR_ALIGNMENT]) if scratch else ([], [])
+        sizes = signature.input_sizes, (*signature.output_sizes, *temporaries)
         alignments = [*map(alignment_of, signature.arrays), *alignments]
         return DevicePlan(definition.name, *sizes, launches, alignments, definition)
 
@@ -415,29 +432,32 @@ _TARGET_LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
-def _current(target: Any) -> Iterator[None]:
-    """Kernels that ask for the chip (``tl.target_info``) get this one.
+def _current(target: Any) -> Iterator[list[Any]]:
+    """Kernels that ask for the chip (``tl.target_info``) get this one, and are noted in the list that it yields.
 
     They ask Triton's driver for the GPU in use, which is unknown without PyTorch or a GPU. Other threads get what they
     got before.
     """
     from triton.runtime.driver import driver
 
-    thread = threading.get_ident()
+    thread, asked = threading.get_ident(), list[Any]()
     with _TARGET_LOCK:
         # The public ``driver.active`` would import PyTorch. None is Triton's own choice.
         before = getattr(driver, "_active", None)
 
         class Driver:
             def get_current_target(self) -> Any:
-                return target if threading.get_ident() == thread else self.__getattr__("get_current_target")()
+                if threading.get_ident() != thread:
+                    return self.__getattr__("get_current_target")()
+                asked.append(target)
+                return target
 
             def __getattr__(self, name: str) -> Any:
                 return getattr(driver.default if before is None else before, name)
 
         driver.set_active(Driver())
         try:
-            yield
+            yield asked
         finally:
             driver.set_active(before)
 

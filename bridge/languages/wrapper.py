@@ -120,7 +120,8 @@ def wrap(
         _check_counts(definition, len(inputs), len(outputs.specs))
         outputs.check_precision(name)
         check_aliased_types(aliases, inputs, outputs.specs, name)
-        signature = Signature.of(name, inputs, outputs.specs, writable, with_extents=language.with_extents)
+        extents = {"with_extents": language.with_extents, "symbolic": language.symbolic}
+        signature = Signature.of(name, inputs, outputs.specs, writable, **extents)
         language.check(definition, options, signature)
         made = KernelCall(
             name,

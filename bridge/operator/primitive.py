@@ -67,12 +67,13 @@ def _function(
 
     if split is not None:
         return run_split(split, division, part), ctx
-    # Not partitioned with checks: JAX frees the callbacks of a part once the part is lowered, but XLA calls them later.
     # The kernels that are called in an operator with side effects are on their own.
-    if division.splittable and not call.has_side_effect and not call.mode:
+    if division.splittable and not call.has_side_effect:
         partitioner = partitioned_context(ctx, division)
-        if partitioner is not None:
+        if partitioner is not None and not call.mode:
             return partitioned(division, part, ctx.avals_in), partitioner
+        if partitioner is not None:  # not partitioned, see the checks in bridge.ffi.kernel_call
+            division.warn_of_no_split("is checked by debug mode")
     return selected_kernel(call, platform, ctx.module_context.lowering_parameters.for_export), ctx
 
 

@@ -22,7 +22,7 @@ class ArrayType(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         dtype: Name of the dtype.
-        shape: Extents, without batch dimensions. They are None where a kernel is compiled for ranks only.
+        shape: Extents, without batch dimensions. They are None where a kernel is compiled for any extent.
         writable: Whether the kernel may write to the array.
     """
 
@@ -60,7 +60,14 @@ class Signature(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, name: str, inputs: Sequence[Any], outputs: Sequence[Any], writable: Container[int], *, with_extents: bool
+        cls,
+        name: str,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        writable: Container[int],
+        *,
+        with_extents: bool,
+        symbolic: bool = False,
     ) -> Signature:
         """The signature of a call.
 
@@ -70,16 +77,17 @@ class Signature(msgspec.Struct, frozen=True):
             outputs: The same for each output.
             writable: Indices of the inputs that the kernel may write to.
             with_extents: Whether the kernel is compiled for extents, and not for ranks only.
+            symbolic: Whether it is compiled for any extent where this is symbolic.
 
         Raises:
             SignatureError: An extent is symbolic, but the kernel is compiled for extents.
         """
-        if with_extents:
+        if with_extents and not symbolic:
             check_known_shapes([*inputs, *outputs], name)
 
         def array_type(array: Any, writable: bool) -> ArrayType:
-            shape = tuple(array.shape) if with_extents else (None,) * len(array.shape)
-            return ArrayType(array.dtype.name, shape, writable)
+            shape = (each if with_extents and not is_symbolic_dim(each) else None for each in array.shape)
+            return ArrayType(array.dtype.name, tuple(shape), writable)
 
         return cls(
             tuple(array_type(array, index in writable) for index, array in enumerate(inputs)),

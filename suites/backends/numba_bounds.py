@@ -1,4 +1,4 @@
-"""Copies Numba functions so that they check their indices: one out of bounds is an IndexError."""
+"""Copies Numba functions with other options, such as checks of indices or without parallel loops."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from numba.core.registry import CPUDispatcher
 
 
-def with_bounds_checks(dispatcher: CPUDispatcher) -> CPUDispatcher:
-    """Returns a copy of a function that compiles with ``boundscheck=True``, whatever its own options say.
+def with_options(dispatcher: CPUDispatcher, **options: bool) -> CPUDispatcher:
+    """Returns a copy of a function that compiles with some options, whatever its own say.
 
     The functions that it calls by a name of its module, or of the functions around it, are copied too: Numba would
     otherwise use the code that it has compiled of them already. A function that is reached in another way, such as an
@@ -17,11 +17,12 @@ def with_bounds_checks(dispatcher: CPUDispatcher) -> CPUDispatcher:
 
     Args:
         dispatcher: A function that is decorated with ``numba.njit``. It stays as it is.
+        options: Options of ``numba.njit``, such as ``boundscheck=True``.
     """
-    return _copied(dispatcher, {})
+    return _copied(dispatcher, options, {})
 
 
-def _copied(dispatcher: CPUDispatcher, copies: dict[int, CPUDispatcher]) -> CPUDispatcher:
+def _copied(dispatcher: CPUDispatcher, options: dict[str, bool], copies: dict[int, CPUDispatcher]) -> CPUDispatcher:
     if id(dispatcher) in copies:
         return copies[id(dispatcher)]
     given = dispatcher.py_func
@@ -33,13 +34,13 @@ def _copied(dispatcher: CPUDispatcher, copies: dict[int, CPUDispatcher]) -> CPUD
     copy = CPUDispatcher(
         function,
         locals=dispatcher.locals,
-        targetoptions={**dispatcher.targetoptions, "boundscheck": True},
+        targetoptions={**dispatcher.targetoptions, **options},
         pipeline_class=dispatcher._compiler.pipeline_class,
     )
     copies[id(dispatcher)] = copy  # before its callees: it may call itself
 
     def replaced(value: Any) -> Any:
-        return _copied(value, copies) if isinstance(value, CPUDispatcher) else value
+        return _copied(value, options, copies) if isinstance(value, CPUDispatcher) else value
 
     names.update((name, replaced(value)) for name, value in given.__globals__.items())
     for cell, original in zip(cells, given.__closure__ or (), strict=True):

@@ -17,7 +17,7 @@ from bridge import numba_kernel
 from bridge.signature.arguments import check_aliases
 from suites.backends.backend import Backend, register_backend
 from suites.backends.kernel import DeclaredDtypes, Kernel
-from suites.backends.numba_bounds import with_bounds_checks
+from suites.backends.numba_bounds import with_options
 from suites.backends.numba_cpu_blocks import (
     ONE_THREAD_BELOW,
     add_partials,
@@ -104,7 +104,7 @@ class NumbaKernel(Kernel):
 
     def with_bounds_checks(self) -> NumbaKernel:
         """The same kernel, and the functions that it calls, with ``boundscheck=True``."""
-        return replace(self, dispatcher=with_bounds_checks(self.dispatcher))
+        return replace(self, dispatcher=with_options(self.dispatcher, boundscheck=True))
 
     @property
     def parallel(self) -> bool:

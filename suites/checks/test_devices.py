@@ -1,8 +1,11 @@
 """Checks calls on arrays that are split over the devices of a mesh."""
 
+import math
 import warnings
+from collections.abc import Iterator
 
 import jax
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from bridge import GatherWarning
@@ -11,10 +14,17 @@ from suites.cells.tables import TRANSFORMED_KERNELS
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
+from suites.numerics.arrays import Inputs
 from suites.numerics.precision import precision
 
-PER_DEVICE = 16
-"""Elements of a split call on each device."""
+SPLIT_SIZES = (64, 128, 256)
+"""Nominal sizes of split calls: each axis of up to four has an even extent at one of them."""
+
+AXES = ("rows", "columns")
+"""The axes of the mesh of a split call, with two devices along each."""
+
+Axes = frozenset[tuple[int, int]]
+"""Axes of inputs, each as the index of the input and its own."""
 
 
 @check(
@@ -33,16 +43,37 @@ def test_each_shard_is_right(case: Case, evidence: Evidence) -> None:
         results = program(*[jax.device_put(array, NamedSharding(mesh, split)) for array in columns])
     evidence.require_calls(program, case)
     evidence.require_elements(case.operator, elements, results, "device")
-    _require_right_when_split(case, evidence, mesh)
+    for inputs, specs in _splits(case):
+        _require_right_when_split(case, evidence, inputs, specs)
 
 
-def _require_right_when_split(case: Case, evidence: Evidence, mesh: Mesh) -> None:
-    """Requires a right result of one call whose arrays are split along their first axes, by the kernel's own rule."""
-    inputs = case.operator.sample(case.dtype, PER_DEVICE * mesh.size, SEED)
-    whole, split = PartitionSpec(), PartitionSpec("batch")
-    specs = [split if array.ndim and array.shape[0] % mesh.size == 0 else whole for array in inputs]
+def _splits(case: Case) -> Iterator[tuple[Inputs, list[PartitionSpec]]]:
+    """Yields inputs and how they are split in two: along each axis of each input alone, and along all together."""
+    tried: set[Axes] = set()
+    for size in SPLIT_SIZES:
+        inputs = case.operator.sample(case.dtype, size, SEED)
+        shapes = enumerate(array.shape for array in inputs)
+        even = [(index, axis) for index, shape in shapes for axis, extent in enumerate(shape) if extent % 2 == 0]
+        for chosen in (*(frozenset([place]) for place in even), frozenset(even)):
+            if chosen not in tried:
+                tried.add(chosen)
+                yield inputs, [_spec(index, array.ndim, chosen) for index, array in enumerate(inputs)]
+
+
+def _spec(index: int, rank: int, chosen: Axes) -> PartitionSpec:
+    """Splits the first two of the chosen axes of an input."""
+    names = iter(AXES)
+    return PartitionSpec(*(next(names, None) if (index, axis) in chosen else None for axis in range(rank)))
+
+
+def _require_right_when_split(case: Case, evidence: Evidence, inputs: Inputs, specs: list[PartitionSpec]) -> None:
+    """Requires a right result of one call on split arrays, by the kernel's own rule."""
+    devices = jax.devices(case.platform)
+    counts = min(len(devices), 2), 2 if len(devices) > 3 else 1
+    mesh = Mesh(np.reshape(devices[: math.prod(counts)], counts), AXES)
     with precision(case.dtype), warnings.catch_warnings():
         warnings.simplefilter("ignore", GatherWarning)
         placed = [jax.device_put(array, NamedSharding(mesh, spec)) for array, spec in zip(inputs, specs, strict=True)]
         results = jax.jit(case.build(inputs))(*placed)
-    evidence.require(judge_results(case.operator, inputs, results), "one call, split over devices")
+    split = ", ".join(f"{array.shape} by {tuple(spec)}" for array, spec in zip(inputs, specs, strict=True))
+    evidence.require(judge_results(case.operator, inputs, results), f"one call, split over devices ({split})")

@@ -18,32 +18,35 @@ from reports import Status
 from suites.cells.case import Case
 from suites.cells.tables import KERNELS, TRANSFORMED_KERNELS
 from suites.checks.drawn.session_choices import depth
-from suites.checks.judging.call_loops import CallLoop, Turns, calls_in, keeps_bits, large_size, long_size, prepare
+from suites.checks.judging.call_loops import (
+    MOST_S,
+    REPEAT_S,
+    CallLoop,
+    Turns,
+    calls_in,
+    is_parallel,
+    keeps_bits,
+    large_size,
+    prepare,
+    until_concurrent,
+)
 from suites.checks.judging.cell_verdict import judge_results
 from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
+from suites.checks.reruns import SETS, race_inputs, race_sizes
 from suites.numerics.arrays import Inputs, fingerprint
 
 CALLS = 5
 """Calls on small inputs."""
 
-SETS = 2
-"""Inputs that are taken in turn."""
-
 MOST_CALLS, MOST_CALLS_S = 70_000, 0.25
 """The most calls on small inputs (a counter of 16 bits overflows), and how long they take at most."""
-
-REPEAT_S = 0.1
-"""How long the calls on large inputs take at least, for each number of threads."""
 
 THREADS = ((2,), (2, 4))
 """How many threads call at once, by the depth of the session."""
 
 LOOP_S, PROCESSOR_S = 0.008, 0.15
 """How long the loop of a thread takes alone, and how long threads compute."""
-
-MOST_S = 2.0
-"""How long the calls take at most, on a machine that is too busy to reach all that."""
 
 
 @check(
@@ -61,37 +64,21 @@ def test_calls_repeat_their_bits(case: Case, evidence: Evidence) -> None:
             evidence.fail(Status.NONDETERMINISTIC, f"{CALLS} calls on the same inputs gave different results")
         for number, result in enumerate(results):
             evidence.require(judge_results(case.operator, inputs, result), f"call {number}")
-        sizes = {large_size(case)}
-        if _is_parallel(case):
-            sizes = {long_size(case)} if depth() == 0 else {*sizes, long_size(case)}
-        for size in sorted(sizes):
+        for size in race_sizes(case)[-1 - depth() :] if is_parallel(case) else (large_size(case),):
             _repeat_large(case, evidence, size)
 
 
 def _repeat_large(case: Case, evidence: Evidence, size: int) -> None:
-    sets = case.samples(SETS, size)
+    sets = race_inputs(case, size) if is_parallel(case) else case.samples(SETS, size)
     loop = prepare(case, sets, case.device)
     for turn, inputs in enumerate(sets):
         evidence.require(judge_results(case.operator, inputs, [np.asarray(leaf[turn]) for leaf in loop.expected]))
     count = calls_in(loop, REPEAT_S / 4, most=1 << 10)
     for threads in _thread_counts(case):
         with _threads(threads):
-            turns = _until_concurrent(loop, count)
+            turns = until_concurrent(loop, count)
         where = f"size {size} with {threads} threads"
         _require_same(case, evidence, sets, turns, count, where)
-
-
-def _until_concurrent(loop: CallLoop, count: int) -> Turns:
-    """Runs a loop again and again, until a call differs or it has computed for long enough.
-
-    On a busy machine the second thread of a parallel loop often begins when the first has ended.
-    """
-    begin, processor = time.perf_counter(), time.process_time()
-    while True:
-        turns = loop.turns(count)
-        passed = time.perf_counter() - begin
-        if turns.differing or passed >= MOST_S or min(passed, time.process_time() - processor) >= REPEAT_S:
-            return turns
 
 
 def _require_same(case: Case, evidence: Evidence, sets: Sequence[Inputs], turns: Turns, count: int, where: str) -> None:
@@ -102,18 +89,14 @@ def _require_same(case: Case, evidence: Evidence, sets: Sequence[Inputs], turns:
     evidence.fail(
         Status.NONDETERMINISTIC,
         f"{where}: call {turns.first}: another result than the same call alone ({turns.differing} of {count} such "
-        f"calls){f': {verdict.reason}' if verdict.reason else ''}",
+        f"calls){f': {verdict.words}' if verdict.words else ''}",
     )
 
 
 def _thread_counts(case: Case) -> tuple[int, ...]:
     """Returns the numbers of threads to try: the most, for a kernel without parallel loops."""
     most = int(numba.config.NUMBA_NUM_THREADS)
-    return (most,) if depth() == 0 or not _is_parallel(case) else tuple(sorted({1, min(3, most), most}))
-
-
-def _is_parallel(case: Case) -> bool:
-    return case.platform == "cpu" and case.operator.kernel(case.backend).parallel
+    return (most,) if depth() == 0 or not is_parallel(case) else tuple(sorted({1, min(3, most), most}))
 
 
 @contextlib.contextmanager

@@ -91,7 +91,7 @@ def extents(shapes: Sequence[InputShape], size: int) -> dict[str, int]:
     if rank < 2 or base == 1:
         return dict.fromkeys(names, base)
     found = {name: max(1, base + (place + 1) // 2 * (-1) ** place) for place, name in enumerate(names)}
-    if rank == 2 and size // base // max(fixed, 1) >= base:
+    if rank == 2 and len(names) > 1 and size // base // max(fixed, 1) >= base:
         found[names[1]] = base + 2
     return found
 

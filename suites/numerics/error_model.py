@@ -31,6 +31,7 @@ float64, truth is as uncertain as the result.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,17 +40,16 @@ import numpy as np
 
 from suites.numerics.arrays import Array
 
-WIDE: dict[str, type[np.inexact[Any]]] = {
-    "bfloat16": np.float64,
-    "float16": np.float64,
-    "float32": np.float64,
-    "float64": np.longdouble,
-    "complex64": np.complex128,
-    "complex128": np.clongdouble,
+WIDE: dict[np.dtype[Any], type[np.inexact[Any]]] = {
+    **dict.fromkeys(map(np.dtype, ("bfloat16", "float16", "float32")), np.float64),
+    np.dtype("float64"): np.longdouble,
+    np.dtype("complex64"): np.complex128,
+    np.dtype("complex128"): np.clongdouble,
 }
 """The type that truth is computed in, by the dtype of the inputs."""
 
 
+@functools.cache
 def finfo(dtype: np.dtype[Any] | str) -> Any:
     """``np.finfo`` for every dtype of :data:`WIDE`: NumPy does not know bfloat16."""
     info: Any = jnp.finfo

@@ -20,7 +20,7 @@ import numpy as np
 from jax.extend import core
 
 from suites.numerics.arrays import Inputs, specs
-from suites.numerics.precision import precision
+from suites.numerics.precision import needs_x64
 
 MOVES = {
     *("stop_gradient", "broadcast_in_dim", "convert_element_type", "reshape", "squeeze", "transpose", "copy", "copy_p"),
@@ -28,8 +28,13 @@ MOVES = {
 """Primitives that compute nothing."""
 
 
-def traced(reference: Callable[..., Any], inputs: Inputs) -> Any:
+def traced(reference: Callable[..., Any], inputs: Inputs, *, in_double: bool = False) -> Any:
     """Returns the closed jaxpr of a reference for inputs of these shapes and dtypes.
+
+    Args:
+        reference: The reference.
+        inputs: The inputs.
+        in_double: Whether JAX's x64 mode is on, whatever the inputs need.
 
     Raises:
         Exception: Whatever the reference raises; a ``JAXTypeError`` if it asks for the values of its inputs.
@@ -37,12 +42,13 @@ def traced(reference: Callable[..., Any], inputs: Inputs) -> Any:
     try:
         hash(reference)
     except TypeError:
-        return _trace(reference, specs(inputs))
-    return _trace_once(reference, specs(inputs))
+        return _trace(reference, specs(inputs), in_double)
+    return _trace_once(reference, specs(inputs), in_double)
 
 
-def _trace(reference: Callable[..., Any], inputs: tuple[jax.ShapeDtypeStruct, ...]) -> Any:
-    with precision(*(each.dtype for each in inputs)), jax.default_device(jax.local_devices(backend="cpu")[0]):
+def _trace(reference: Callable[..., Any], inputs: tuple[jax.ShapeDtypeStruct, ...], in_double: bool) -> Any:
+    x64 = in_double or needs_x64(*(each.dtype for each in inputs))
+    with jax.enable_x64(x64), jax.default_device(jax.local_devices(backend="cpu")[0]):
         # A new function each time, because JAX would keep the traces of a reference forever.
         return jax.make_jaxpr(lambda *arrays: reference(*arrays))(*inputs)
 
@@ -129,6 +135,14 @@ def formula(reference: Callable[..., Any], inputs: Inputs, most: int = 8) -> str
     names = [name.removeprefix("reduce_") for name in operations(reference, inputs) if name not in MOVES]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def has_constants(reference: Callable[..., Any], inputs: Inputs) -> bool:
+    """Tells whether a reference holds floats that are not whole, such as a table of cosines."""
+    closed = traced(reference, inputs)
+    literals = [a.val for each in equations(closed.jaxpr) for a in each.invars if isinstance(a, core.Literal)]
+    arrays = [np.asarray(value) for value in (*closed.consts, *literals)]
+    return any(array.dtype.kind == "f" and (np.trunc(array) != array).any() for array in arrays)
 
 
 _DEFINED = {

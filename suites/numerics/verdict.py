@@ -8,6 +8,7 @@ depends on how it is computed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from reports import Accuracy, Status
 from suites.numerics.arrays import Array
 from suites.numerics.error_model import WIDE, Expected, Truth, finfo
+from suites.numerics.patterns import pattern
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Verdict:
         accuracy: How far results are off; None if shapes or dtypes are wrong.
         judged: The elements that were judged. An output without elements counts as one that was judged.
         note: What a reader of a verdict that passed should know; None if nothing.
+        cause: What is wrong, such as what all wrong elements have in common; None if that is not known.
+        output: The number of the worst output; None if no value is wrong.
     """
 
     status: Status
@@ -36,6 +40,13 @@ class Verdict:
     accuracy: Accuracy | None
     judged: int = 1
     note: str | None = None
+    cause: str | None = None
+    output: int | None = None
+
+    @property
+    def words(self) -> str | None:
+        """The cause, if one is known, and the reason."""
+        return f"{self.cause}: {self.reason}" if self.cause else self.reason
 
 
 def judge(results: list[Array], truth: Truth) -> Verdict:
@@ -122,7 +133,7 @@ def wrong_outputs(results: Sequence[Any], outputs: Sequence[Any]) -> Verdict | N
 
 
 def _compare(got: Array, expected: Expected) -> _Comparison:
-    if got.dtype.name not in WIDE:
+    if got.dtype not in WIDE:
         wrong = got != expected.value
         if expected.margin is not None:
             # A float64 would lose the last bits of large integers.
@@ -199,7 +210,17 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
         f"output {worst}{index}: {_PROBLEMS[problem]}: got {value!s}, truth {true!s}{allowed} "
         f"({used}{wrong} of {got.size} elements are wrong)"
     )
-    return Verdict(Status.WRONG_VALUE, reason, accuracy, judged)
+    cause = _swapped(results, truth) or pattern(got, truth.outputs[worst].value, comparison.problem > 0)
+    return Verdict(Status.WRONG_VALUE, reason, accuracy, judged, cause=cause, output=worst)
+
+
+def _swapped(results: list[Array], truth: Truth) -> str | None:
+    """Says which two outputs are right in each other's place; None if there are none."""
+    for one, other in itertools.combinations(range(len(results)), 2):
+        pair, others = [results[one], results[other]], Truth((truth.outputs[other], truth.outputs[one]))
+        if wrong_outputs(pair, others.outputs) is None and not any(each.any() for each in wrong_elements(pair, others)):
+            return f"outputs {one} and {other} are in each other's place"
+    return None
 
 
 def _overflowed(results: list[Array], truth: Truth) -> str | None:

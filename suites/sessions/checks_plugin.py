@@ -37,6 +37,7 @@ from suites.sessions.finding import Finding, cell_of, worst
 from suites.sessions.preflight import usage_errors
 from suites.sessions.preparation import temporary_folder
 from suites.sessions.resuming import RunLock, continued_header, opened
+from suites.sessions.time_limit import note_of
 
 BOUNDS_PAGE = "docs/bounds.md"
 PLUGIN = "kernel-bridge-checks"
@@ -92,6 +93,7 @@ class ChecksSession:
         self._judgement: Judgement | None = None
         self._session: pytest.Session | None = None
         self._workers: list[Any] = []
+        self._notes = temporary_folder(config)
         self._begun = time.monotonic()
 
     def _continued(self, path: Path, run: Run) -> RunWriter:
@@ -116,7 +118,8 @@ class ChecksSession:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Keeps the process of a worker."""
+        """Keeps the process of a worker, and tells it where it may leave notes."""
+        node.workerinput["kb_notes"] = self._notes
         process = getattr(getattr(node.gateway, "_io", None), "popen", None)
         if process is not None:
             self._workers.append(process)
@@ -186,6 +189,12 @@ class ChecksSession:
         status = Status.TIMEOUT if limit and seconds >= limit else Status.CRASHED
         if status is Status.TIMEOUT:
             reason = f"ended after {limit:g} s; {reason}"
+            if note_of(self._notes, nodeid).exists():  # this says nothing of the kernel
+                status = Status.UNCHECKED
+                reason = (
+                    f"{limit:g} s were not enough, most of them for the truth of the results and not for the kernel. "
+                    "Pass --timeout with more, a faster reference, or truth="
+                )
         self._append(nodeid, Finding(cell=self._cell(nodeid), status=status, reason=reason))
 
     def _append(self, nodeid: str, found: Finding) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from reports import Accuracy, Cell, Status
 from suites.cells.case import Case, input_types
-from suites.checks.judging.evidence import Evidence, outcome
+from suites.checks.judging.evidence import CheckFailed, Evidence, outcome
 from suites.checks.register import Check, check_of_id
 
 
@@ -21,6 +21,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     cell: Cell
     status: Status
     reason: str | None
+    cause: str | None = None
     accuracy: Accuracy | None = None
     shapes: list[list[int]] = []
     dtypes: list[str] = []
@@ -42,6 +43,7 @@ def finding(
     shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and case.has_inputs else ([], [])
     found = Finding(
         cell=cell_of(case, check), status=status, reason=reason, shapes=shapes, dtypes=dtypes,
+        cause=error.verdict.cause if isinstance(error := excinfo and excinfo.value, CheckFailed) else None,
         accuracy=evidence.accuracy if evidence else None,
     )  # fmt: skip
     return msgspec.to_builtins(found)

@@ -22,6 +22,8 @@ from scipy.linalg import cython_blas
 
 from bridge import native_kernel
 
+jax.config.update("jax_default_device", "cpu")  # where the functions run; JAX prefers a GPU
+
 numbers, count = ctypes.POINTER(ctypes.c_float), ctypes.POINTER(ctypes.c_int)
 saxpy = native_kernel(
     cython_blas.__pyx_capi__["saxpy"],

@@ -54,6 +54,7 @@ import os
 import jax
 
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", str(int(jax.default_backend() != "gpu")))
+os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")  # the arrays of this page are small
 
 import math
 import time
@@ -844,17 +845,16 @@ np.testing.assert_allclose(results[polynomial], results[polynomial_f64], atol=1e
 # ## 14. Reusing wrappers
 #
 # Wrapping the same kernel again with the same `outs` and launch returns the function that already exists, so it
-# does not matter where in your code you wrap. That holds for kernels and callables that are *defined* again too:
-# what counts is the code, its constants and its closure. So a generator that makes its kernel at each call, as
-# `leaky_cuda` does, compiles it once.
+# does not matter where in your code you wrap. A kernel that is *defined* again, as in `leaky_cuda` at each call, is
+# another kernel, and Numba compiles it again. A generator of an operator does not run at each call: its result is
+# kept for each set of parameters.
 
 # %%
 if gpu_for("that wrappers are reused"):
     assert numba_cuda_kernel(add, f32(N), launch_dims=N) is add_fn
     assert numba_cuda_kernel(add, f32(N), grid=BLOCKS, block=THREADS) is add_fn
     assert numba_cuda_callable(normalise, f32(N), replay=True) is normalise_replayed
-    assert leaky_cuda([f32(N)], slope=0.25) is leaky_cuda([f32(N)], slope=0.25)
-    assert leaky_cuda([f32(N)], slope=0.25) is not leaky_cuda([f32(N)], slope=0.5)
+    assert leaky_cuda([f32(N)], slope=0.25) is not leaky_cuda([f32(N)], slope=0.25)
 
 # %% [markdown]
 # A wrapper belongs to the shapes in `outs`. For code that meets many shapes, write a function that wraps for the

@@ -343,11 +343,13 @@ message_of(bridge.DifferentiationError, lambda: jax.grad(jax.grad(lambda x: soft
 # The adjoint follows a thread backwards without a record of it. To find the numbers it needs, it repeats the
 # statements of the kernel, except loops whose length is known only when they run. So in the body of a kernel such a
 # loop may add up numbers. A maximum, a product or any other value that the loop carries may have a wrong derivative,
-# and so may everything computed from it. No error appears. `row_ranges` is such a kernel. Compare gradients with
-# finite differences before you rely on them:
+# and so may everything but a sum that is computed from it. Such a gradient is refused. `row_ranges` is such a kernel.
+# With `enable_backward=True` you get Warp's gradient; compare it with finite differences before you rely on it:
 
 # %%
 highest = jax_kernel(row_ranges, num_outputs=2, launch_dims=4, output_dims=4)
+message_of(bridge.DifferentiationError, lambda: jax.grad(lambda x: highest(x)[1].sum())(table[:4]))
+highest = jax_kernel(row_ranges, num_outputs=2, launch_dims=4, output_dims=4, enable_backward=True)
 message_of(AssertionError, lambda: check_grads(lambda x: highest(x)[1], (table[:4],), 1, ["rev"], rtol=0.02, atol=0.02))
 
 

@@ -169,6 +169,14 @@ def most_cooperative_blocks(function: int, ordinal: int, block_threads: int, sha
     return int(blocks) * _device_attribute(_DEVICE_MULTIPROCESSORS, ordinal)
 
 
+def read(address: int, size: int, stream: int) -> bytes:
+    """Copies memory of the current device to the host, once the work of a stream is done."""
+    content, source = ctypes.create_string_buffer(size), ctypes.c_uint64(address)
+    _check(library().cuStreamSynchronize(ctypes.c_void_p(stream)), "waiting for a GPU")
+    _check(library().cuMemcpyDtoH_v2(content, source, ctypes.c_size_t(size)), "copying from a GPU")
+    return content.raw
+
+
 def parameter_sizes(function: int) -> list[int] | None:
     """Bytes of each parameter of a kernel, in order; None if the driver is older than CUDA 12.4 and cannot tell."""
     if not hasattr(library(), "cuFuncGetParamInfo"):

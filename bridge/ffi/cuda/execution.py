@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from bridge.ffi.cuda import driver
 from bridge.ffi.native.addresses import c_function, c_string
-from bridge.ffi.plans import aliasing, callback, device, host, poison
+from bridge.ffi.plans import device, host, poison
+
+ILLEGAL_ADDRESS = 700
+"""``CUDA_ERROR_ILLEGAL_ADDRESS``."""
 
 
 @device.DESCRIBE
@@ -18,24 +22,23 @@ def _describe(status: int, name: int) -> int:
 
 def execute_launches() -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.device.DevicePlan`."""
-    return _copying(device.compile_execute(c_function(driver.library().cuLaunchKernelEx), c_function(_describe)))
+    return device.compile_execute(c_function(driver.library().cuLaunchKernelEx), c_function(_describe))
 
 
-def execute_callback() -> Any:
-    """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
-    return _copying(callback.make_execute())
+def execute_in_turn() -> Any:
+    """The same, for plans whose launches no launch of another call may come between on the stream."""
+    return host.in_turn(execute_launches(), host.Mutex.new())
 
 
-def execute_host() -> Any:
-    """Native ``(frame, plan) -> error`` that runs a :class:`~bridge.ffi.plans.host.HostPlan` with XLA's stream."""
-    return _copying(host.make_execute_on_stream())
+@device.DESCRIBE
+def _describe_fault(status: int, name: int) -> int:
+    reason = ": it reads or writes outside of its arrays" if status == ILLEGAL_ADDRESS else ""
+    text = f"{ctypes.string_at(name).decode()} failed on the GPU: {driver.error_text(status)}{reason}"
+    return c_string(f"{text}. compute-sanitizer names the line.")
 
 
-def _copying(execute: Any) -> Any:
-    copy = c_function(driver.library().cuMemcpyDtoDAsync_v2)
-    return aliasing.copy_before(execute, copy, c_function(_describe))
-
-
-def device_fill() -> Any:
-    """Native ``fill`` of GPU memory on XLA's stream, for :func:`bridge.ffi.plans.poison.fill_before`."""
-    return poison.stream_fill(c_function(driver.library().cuMemsetD8Async), c_function(_describe))
+def fill_and_wait(execute: Callable[..., Any]) -> Any:
+    """Native ``(frame, plan) -> error`` that fills the outputs on XLA's stream, executes and waits for the kernel."""
+    fill = poison.stream_fill(c_function(driver.library().cuMemsetD8Async), c_function(_describe))
+    wait = poison.stream_wait(c_function(driver.library().cuStreamSynchronize), c_function(_describe_fault))
+    return poison.fill_before(execute, fill, wait, on_stream=True)

@@ -75,7 +75,7 @@ def whole_on_each_device(division: Division, avals: Sequence[Any]) -> Split | No
     axes = automatic_axes(mesh_of(avals)) if avals else ()
     if not axes:
         return None
-    division.warn_of_side_effects()
+    division.warn_of_no_split("has side effects")
     return Split(mesh_of(avals), axes, {}, ())
 
 

@@ -65,10 +65,10 @@ class Division:
             stacklevel=2,
         )
 
-    def warn_of_side_effects(self) -> None:
-        """Warns that XLA does not split the call over automatic axes of a mesh, because it has side effects."""
+    def warn_of_no_split(self, cause: str) -> None:
+        """Warns that XLA does not split the call over automatic axes of a mesh."""
         warnings.warn(
-            f"{self.call} has side effects and runs on a mesh with Auto axes, where XLA cannot split it: every device "
+            f"{self.call} {cause} and runs on a mesh with Auto axes, where XLA cannot split it: every device "
             "runs the whole call, and gathers the arguments that are split. Use Explicit axes, or jax.shard_map.",
             GatherWarning,
             stacklevel=2,

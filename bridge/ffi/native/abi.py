@@ -174,11 +174,7 @@ ATTRIBUTE = _offsets(
     SCALAR_TYPE=header.constant("XLA_FFI_AttrType_SCALAR"),
 )
 
-ARRAY = _offsets(
-    "XLA_FFI_Array",
-    DTYPE_BYTE="dtype", SIZE="size", DATA="data",
-    INT32=header.constant("XLA_FFI_DataType_S32"), INT64=header.constant("XLA_FFI_DataType_S64"),
-)  # fmt: skip
+ARRAY = _offsets("XLA_FFI_Array", DATA="data")
 
 EXTENSION = _offsets(
     "XLA_FFI_Metadata_Extension",

@@ -15,7 +15,7 @@ import numpy as np
 from llvmlite import ir
 
 from bridge.errors import SignatureError
-from bridge.ffi.native.abi import API, ARRAY, ATTRIBUTE, BUFFER, ERROR, FRAME, ORDINAL, STREAM
+from bridge.ffi.native.abi import API, ATTRIBUTE, BUFFER, ERROR, FRAME, ORDINAL, STREAM
 from bridge.ffi.native.addresses import c_string, keep
 from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call, load, load_int32, stack_words, store
@@ -23,8 +23,8 @@ from bridge.ffi.native.words import call, load, load_int32, stack_words, store
 MAX_BUFFERS = 1024
 """The largest number of arrays of a call, inputs and outputs together."""
 
-HEADER_WORDS = 4
-_INPUTS, _OUTPUTS, _SIZES, _MISCOUNTED = range(HEADER_WORDS)
+HEADER_WORDS = 5
+_INPUTS, _OUTPUTS, _SIZES, _MISCOUNTED, NAME = range(HEADER_WORDS)
 _RANK, _ITEM_BYTES, _SIZE_WORDS = 0, 1, 2
 
 
@@ -48,7 +48,7 @@ def plan_header(name: str, inputs: Sequence[tuple[int, int]], outputs: Sequence[
     check_count(name, len(inputs) + len(outputs))
     miscounted = f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs"
     sizes = keep([word for buffer in (*inputs, *outputs) for word in buffer])
-    return [len(inputs), len(outputs), sizes, c_string(miscounted)]
+    return [len(inputs), len(outputs), sizes, c_string(miscounted), c_string(name)]
 
 
 @native
@@ -122,13 +122,11 @@ def emit_extents(
 
 
 @native
-def array_attribute(frame, dtype):
-    """Address of the array attribute with elements of this type, or 0. A call has at most one of each type."""
+def array_attribute(frame):
+    """Address of the array attribute of a call, or 0. A call has at most one."""
     for index in range(load(frame, FRAME.ATTR_COUNT)):
         if load_int32(load(frame, FRAME.ATTR_TYPES), 4 * index) == ATTRIBUTE.ARRAY_TYPE:
-            array = load(load(frame, FRAME.ATTRS), index)
-            if load_int32(array, ARRAY.DTYPE_BYTE) == dtype:
-                return array
+            return load(load(frame, FRAME.ATTRS), index)
     return 0
 
 

@@ -162,9 +162,9 @@ class DevicePlan:
         last = index - len(self.inputs)
         return c_string(
             f"{self.name} needs {f'argument {index}' if last < 0 else f'output {last}'} at an address that is a "
-            f"multiple of {self.alignments[index]} bytes, but XLA placed it, or an element of its batch, at another "
-            "one. Copy a slice before the call (jnp.copy), pad the rows of a batch to a multiple of these bytes, or "
-            "use vmap_method='sequential'."
+            f"multiple of {self.alignments[index]} bytes, but it, or an element of its batch, is at another one. "
+            "Copy an array of another library before the call (jnp.copy), pad the rows of a batch to a multiple of "
+            "these bytes, or use vmap_method='sequential'."
         )
 
 
@@ -189,7 +189,7 @@ def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Any:
             no streams on the CPU).
     """
     launch_address, describe_address = np.int64(launch), np.int64(describe)
-    no_device = np.int64(c_string("the kernel was not loaded on this device"))
+    no_device = np.int64(c_string("the kernel was not loaded on this device, or uses an array on another one"))
 
     @native
     def execute(frame, plan):

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function, keep
 from bridge.ffi.native.call_frame import (
@@ -126,6 +128,20 @@ def make_execute_on_stream(on_stream: bool = True) -> Any:
         return _run_batch(frame, plan, buffers, data)
 
     return execute_on_stream
+
+
+def in_turn(execute: Any, mutex: Mutex) -> Any:
+    """Native ``(frame, plan) -> error`` that holds a mutex while another one runs."""
+    acquire, release, held = np.int64(mutex.acquire), np.int64(mutex.release), np.int64(mutex.mutex)
+
+    @native
+    def execute_in_turn(frame, plan):
+        call2(acquire, held, 1)
+        error = execute(frame, plan)
+        call(release, held)
+        return error
+
+    return execute_in_turn
 
 
 @native

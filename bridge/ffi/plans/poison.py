@@ -11,9 +11,9 @@ import numpy as np
 from bridge.ffi.avals import element_bits
 from bridge.ffi.native.abi import ARRAY, BUFFER, FRAME
 from bridge.ffi.native.addresses import c_string
-from bridge.ffi.native.call_frame import array_attribute, stream_and_device
+from bridge.ffi.native.call_frame import NAME, array_attribute, stream_and_device
 from bridge.ffi.native.handler import native
-from bridge.ffi.native.words import call4, fill_bytes, load, stack_words
+from bridge.ffi.native.words import call, call4, fill_bytes, load, stack_words
 from bridge.ffi.plans.device import driver_error
 
 PATTERNS = (0xFF, 0x5A)
@@ -59,48 +59,71 @@ def fills(outputs: Sequence[Any], aliased: Collection[int], run: int) -> np.ndar
     return np.array(words, np.int64)
 
 
-def fill_before(execute: Callable[..., Any], fill: Callable[..., Any], on_stream: bool) -> Any:
+def fill_before(execute: Any, fill: Any, wait: Any, on_stream: bool) -> Any:
     """Native ``(frame, plan) -> error`` that fills the outputs as the attribute of the call says, then executes.
 
     Args:
         execute: Native ``(frame, plan) -> error``.
         fill: Native ``(frame, address, byte, size, stream) -> error``.
+        wait: Native ``(frame, stream, name) -> error`` that waits for the kernel; without a name, for earlier work.
         on_stream: Ask XLA for the stream; if not, it is 0.
     """
 
     @native
     def run(frame, plan):
-        words = load(array_attribute(frame, ARRAY.INT64), ARRAY.DATA)
+        words = load(array_attribute(frame), ARRAY.DATA)
         where = stack_words(2)
         error = stream_and_device(frame, where, on_stream)
         if error != 0:
             return error
+        stream = load(where, 0)
         for index in range(load(frame, FRAME.RET_COUNT)):
             size = load(words, _FILL_WORDS * index + _BYTES)
             if size != 0:
                 byte = load(words, _FILL_WORDS * index + _PATTERN)
                 address = load(load(load(frame, FRAME.RETS), index), BUFFER.DATA)
-                error = fill(frame, address, byte, size, load(where, 0))
+                error = fill(frame, address, byte, size, stream)
                 if error != 0:
                     return error
-        return execute(frame, plan)
+        error = wait(frame, stream, 0)  # or the kernel would get the blame for a fault of what ran earlier
+        if error == 0:
+            error = execute(frame, plan)
+        return error if error != 0 else wait(frame, stream, load(plan, NAME))
 
     return run
 
 
-def host_fill() -> Any:
-    """Native ``fill`` of host memory."""
+def fill_host(execute: Callable[..., Any]) -> Any:
+    """Native ``(frame, plan) -> error`` that fills the outputs in host memory, then executes."""
 
     @native
     def fill(frame, address, byte, size, stream):
         fill_bytes(address, byte, size)
         return 0
 
-    return fill
+    return fill_before(execute, fill, native(lambda frame, stream, name: 0), on_stream=False)
+
+
+def stream_wait(synchronize: int, describe: int) -> Any:
+    """Native ``wait`` for a CUDA stream.
+
+    Args:
+        synchronize: Address of ``cuStreamSynchronize``, or of a function like it.
+        describe: Address of a :data:`bridge.ffi.plans.device.DESCRIBE` about a kernel that failed as it ran.
+    """
+    synchronize_address, describe_address = np.int64(synchronize), np.int64(describe)
+    earlier = np.int64(c_string("the work before the kernel"))
+
+    @native
+    def wait(frame, stream, name):
+        status = call(synchronize_address, stream) & 0xFFFFFFFF  # its result has 32 bits
+        return driver_error(frame, status, describe_address, name if name != 0 else earlier) if status != 0 else 0
+
+    return wait
 
 
 def stream_fill(memset: int, describe: int) -> Any:
-    """Native ``fill`` on a CUDA stream, which XLA may be recording.
+    """Native ``fill`` on a CUDA stream.
 
     Args:
         memset: Address of ``cuMemsetD8Async``, or of a function like it.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import functools
+import math
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 from llvmlite import binding, ir
 from numba.core import cgutils
 
-from bridge.errors import SignatureError
+from bridge.errors import BridgeError, SignatureError
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.call_frame import emit_extents, emit_word
 from bridge.ffi.plans import host
@@ -32,23 +34,63 @@ _FAILED = "bridge_native_failed"
 binding.add_symbol(_FAILED, c_function(_failed))
 
 
-@dataclass(frozen=True)
 class Size:
-    """A number of elements, which native code reads at each call."""
+    """A number that depends on a symbolic extent: native code computes it at each call."""
 
-    value: ir.Value = field(repr=False)
     dtype = np.dtype(np.int64)
+    __array_ufunc__ = None  # NumPy's numbers leave operations to this class
+
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value):
+        self.value = value
+        self._builder = builder
+
+    def _with(self, emit: Callable[..., ir.Value], other: Any) -> Size:
+        value = other.value if isinstance(other, Size) else _I64(operator.index(other))
+        return Size(self._builder, emit(self.value, value))
+
+    def __add__(self, other: Any) -> Size:
+        return self._with(self._builder.add, other)
+
+    def __sub__(self, other: Any) -> Size:
+        return self._with(self._builder.sub, other)
+
+    def __mul__(self, other: Any) -> Size:
+        return self._with(self._builder.mul, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def _has_no_value(self, *_: Any) -> Any:
+        raise TypeError("an extent is symbolic here, which can only be passed, multiplied, added, and subtracted from")
+
+    __bool__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __index__ = __floordiv__ = __mod__ = _has_no_value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Array:
     """Stands for an input or output where a user says what a C function is called with. It has no values."""
 
     dtype: np.dtype[Any]
-    shape: tuple[Size, ...]
-    size: Size
-    nbytes: Size
+    shape: tuple[np.int64 | Size, ...]
     pointer: ir.Value
+
+    def __len__(self) -> int:
+        return operator.index(self.shape[0])
+
+    @property
+    def ndim(self) -> np.int64:
+        return np.int64(len(self.shape))
+
+    @property
+    def itemsize(self) -> np.int64:
+        return np.int64(self.dtype.itemsize)
+
+    @property
+    def size(self) -> Any:
+        return math.prod(self.shape, start=np.int64(1))
+
+    @property
+    def nbytes(self) -> Any:
+        return self.size * self.itemsize
 
 
 class Stream:
@@ -92,8 +134,16 @@ def entry_code(definition: NativeDefinition, signature: Signature) -> str:
     """
     entry = _Entry(definition.name)
     arrays = [entry.array(index, each) for index, each in enumerate(signature.arrays)]
-    given, types = definition.function(*arrays), definition.argtypes
-    says = f"{definition.name}: arguments ({place_of(definition.function)})"
+    types, says = definition.argtypes, f"{definition.name}: arguments ({place_of(definition.function)})"
+    try:
+        given = definition.function(*arrays)
+    except (BridgeError, Warning):
+        raise
+    except Exception as error:
+        raise SignatureError(
+            f"{says} raised {type(error).__name__}: {error}. It gets no values, and of each array ndim, shape, size, "
+            "itemsize, nbytes and dtype."
+        ) from error
     if not isinstance(given, tuple) or len(given) != len(types or given):
         got = f"{len(given)} items" if isinstance(given, tuple) else f"a {type(given).__name__}"
         needed = "" if types is None else f" of {len(types)}, as many as argtypes has"
@@ -125,11 +175,11 @@ class _Entry:
         self._fail = ir.Function(self._module, ir.FunctionType(_I64, [_I64, _POINTER, _I64]), _FAILED)
 
     def array(self, index: int, kind: ArrayType) -> Array:
-        shape = emit_extents(self._builder, self._buffers, index, self._batch_rank, kind.rank)
-        size = functools.reduce(self._builder.mul, shape, _I64(1))
+        extents = emit_extents(self._builder, self._buffers, index, self._batch_rank, kind.rank)
         pointer = self._builder.inttoptr(emit_word(self._builder, self._data, _I64(index)), _POINTER)
-        nbytes = self._builder.mul(size, _I64(kind.item_bytes))
-        return Array(np.dtype(kind.dtype), tuple(map(Size, shape)), Size(size), Size(nbytes), pointer)
+        known = zip(kind.shape, extents, strict=True)
+        shape = [Size(self._builder, value) if extent is None else np.int64(extent) for extent, value in known]
+        return Array(np.dtype(kind.dtype), tuple(shape), pointer)
 
     def argument(self, where: str, given: Any, ctype: Any) -> ir.Value:
         """The value that is passed for an item of the user's tuple, to a parameter of this type if it is stated."""

@@ -51,10 +51,11 @@ def native_kernel(
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         arguments: Says what the function is called with: a Python function of the inputs and then the outputs, which
-            returns a tuple. It runs when JAX traces a call, on objects with shape, size, nbytes and dtype. Such an
-            object in the tuple is passed as a pointer to the first element (arrays are C-contiguous), ``x.size``,
-            ``x.nbytes`` and ``x.shape[0]`` as ``int64_t``, a NumPy scalar by value, ``bytes`` as ``const char*``, and
-            ``bridge.STREAM`` as ``cudaStream_t``.
+            returns a tuple. It runs when JAX traces a call, on objects with shape, ndim, size, itemsize, nbytes and
+            dtype. Such an object in the tuple is passed as a pointer to the first element (arrays are C-contiguous),
+            ``x.size``, ``x.shape[0]`` and what is computed of them as ``int64_t``, any NumPy scalar by value, ``bytes``
+            as ``const char*``, and ``bridge.STREAM`` as ``cudaStream_t``. A symbolic extent can only be passed,
+            multiplied, added, and subtracted from.
         argtypes: The ctypes types of the parameters; by default the ``argtypes`` of ``function``, if it has any. Sizes
             and numbers are converted to them, and passed by address where they are pointers.
         status: Whether the function returns an int that is 0 if the call succeeds. Others make the call an error.
@@ -173,7 +174,7 @@ LANGUAGE = _Native(
     compiler="native_kernel",
     options_type=NativeOptions,
     dtypes=CPU_DTYPES,
-    with_extents=False,
+    symbolic=True,
     local_kernels="its machine code is in no file. Load it from a shared library, which other processes can load too.",
 )
 CUDA_LANGUAGE = replace(LANGUAGE, name="native_cuda", platforms={"cuda": Standing.REGULAR})

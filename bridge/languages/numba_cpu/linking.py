@@ -63,13 +63,16 @@ def opened(compiled: Any, *added: str) -> Iterator[binding.ModuleRef]:
 
 
 def keep_only(module: binding.ModuleRef, name: str) -> None:
-    """Hides everything but the function ``name`` from other modules, so that LLVM may inline it and drop it.
+    """Hides everything but the function ``name`` from other modules, so that LLVM may inline it, change it and drop it.
 
-    The variables of environments stay: Numba sets one of each name, for all modules.
+    What is hidden gets another name. Numba's engine looks up a function that a later module defines too by its name
+    alone, and would find the one that LLVM has changed for this kernel, as one without an argument that is constant
+    here. The variables of environments stay: Numba sets one of each name, for all modules.
     """
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and not value.name.startswith(_ENVIRONMENT):
             value.linkage = "external" if value.name == name else "internal"
+            value.name = value.name if value.name == name else f"{name}.{value.name}"
 
 
 @global_compiler_lock

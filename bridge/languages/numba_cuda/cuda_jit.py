@@ -22,7 +22,7 @@ from bridge.languages.numba_cuda.cuda_compilation import (
     compile_kernel,
     load_kernel,
 )
-from bridge.languages.numba_cuda.mlir import compile_for_gpus, is_mlir, require_mlir
+from bridge.languages.numba_cuda.mlir import check_threads, compile_for_gpus, is_mlir, require_mlir
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 
@@ -144,6 +144,8 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
     def check(self, definition: CudaDefinition, options: CudaOptions, signature: Signature) -> None:
         super().check(definition, options, signature)
         check_covers(definition.name, options.shape, signature.outputs)
+        if is_mlir(definition.dispatcher):
+            check_threads(definition.name, options.shape)
 
     def compile(
         self, definition: CudaDefinition, options: CudaOptions, signature: Signature, platform: str

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from bridge.errors import BridgeError, KernelTypeError
+from bridge.errors import BridgeError, KernelTypeError, LaunchError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import local_ordinals
 from bridge.ffi.plans.device import Launch
 from bridge.languages.extras import require_gpu
-from bridge.languages.launch_shape import LaunchShape
+from bridge.languages.launch_shape import MOST, LaunchShape
 from bridge.languages.machine_code import load_cubin, load_for_each_chip
 from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition, check_declared, defaults, refused
@@ -46,6 +46,20 @@ def require_mlir(kernel: Any) -> None:
         raise KernelTypeError(
             f"{kernel.py_func.__name__} was made by numba_cuda_mlir.cuda.jit with debug=True, but the bridge reads "
             "exceptions of numba.cuda.jit only. Leave debug out, or decorate the kernel with numba.cuda.jit."
+        )
+
+
+def check_threads(name: str, shape: LaunchShape) -> None:
+    """Refuses a launch of more threads than numba-cuda-mlir counts: its indices and sizes have 32 bits.
+
+    Raises:
+        LaunchError: There are too many threads.
+    """
+    threads = math.prod(shape.grid) * math.prod(shape.block)
+    if threads > MOST:
+        raise LaunchError(
+            f"{name}: the launch has {threads} threads, but numba-cuda-mlir counts at most {MOST}. Let each thread "
+            "handle several elements, or decorate the kernel with numba.cuda.jit, which counts with 64 bits."
         )
 
 

@@ -23,7 +23,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bridge.errors import DifferentiationError
 from bridge.ffi.kernel_call import bind
+from bridge.languages.warp.loops import reads_stale
 from bridge.languages.warp.parameters import Role
 from bridge.languages.warp.planned import Planned
 
@@ -33,6 +35,12 @@ def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
     function = jax.custom_vjp(planned.forward)
 
     def forward(*arrays: Any) -> tuple[list[jax.Array], Any]:
+        if not planned.options.backward_asked and any(reads_stale(code.source) for code in planned.codes):
+            raise DifferentiationError(
+                f"{planned.kernel.key} has a loop of run-time length, and the adjoint that Warp generates may read "
+                "variables after the loop has changed them: the gradient would be wrong. Let the loop only add up, or "
+                "call it in a warp.func that returns the sum; or pass enable_backward=True if you checked the gradient."
+            )
         results = planned.forward(*arrays)
         return results, (arrays, results)
 

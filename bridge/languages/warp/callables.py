@@ -15,19 +15,19 @@ import msgspec
 import warp as wp
 
 from bridge.debug.checking import kernel_checks
-from bridge.errors import KernelTypeError, RecordingError, SignatureError
+from bridge.errors import KernelTypeError, PlatformError, RecordingError, SignatureError
 from bridge.ffi.kernel_call import available, bind
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.exception_text import describe_to_c_string, error_code
 from bridge.ffi.plans.callback import FUNCTION, CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
-from bridge.ffi.target import CPU_PYTHON, CUDA_PYTHON, Plan, Target
+from bridge.ffi.target import CPU_PYTHON, CUDA_IN_TURN, CUDA_PYTHON, Plan
 from bridge.languages.definitions import DEFINITIONS, KernelCall
 from bridge.languages.extras import require_warp
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
 from bridge.languages.release import shared
-from bridge.languages.warp.cpu_plan import tile_mutex, works_on_tiles
+from bridge.languages.warp.cpu_plan import take_error, tile_mutex, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
 from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
 from bridge.languages.warp.inputs import check_not_written, only_read
@@ -58,13 +58,13 @@ def warp_callable(
     stage_out_argnames: Any = None,
     graph_cache_max: Any = None,
     module_preload_mode: Any = None,
-    has_side_effect: bool = False,
+    has_side_effect: bool | None = None,
     python_call: bool = False,
 ) -> Callable[..., list[jax.Array]]:
     """Makes a Python function that launches Warp kernels callable from JAX, natively, on the CPU and on CUDA.
 
-    This function has the parameters and results of ``warp.jax_callable``: MJX runs with it in its place, if
-    ``opt.graph_conditional`` is False. The function runs once for each set of shapes and values, when JAX traces the
+    This function has the parameters and results of ``warp.jax_callable``: MJX runs with it in its place, as was tried
+    with ``opt.graph_conditional`` False. The function runs once for each set of shapes and values, when JAX traces the
     call. What it does is recorded, and native code repeats it. It is recorded on arrays of Warp's CPU device, which is
     also the current device, whatever the call runs on. On CUDA every operation becomes a launch on XLA's stream, which
     XLA may record into CUDA graphs. Kernels are compiled for a platform when JAX lowers the call for it. So a machine
@@ -72,8 +72,10 @@ def warp_callable(
 
     Args:
         func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then outputs. It
-            may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy, scan, sum and (on the CPU) sort arrays,
-            and make temporaries with ``wp.zeros`` and ``wp.empty``. It names no device, waits for no other thread that
+            may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy, scan, sum and sort arrays, make
+            temporaries with ``wp.zeros`` and ``wp.empty``, and arrays of data, which stay as they are when it is
+            traced, with ``wp.array``. ``wp.capture_while`` and ``wp.capture_if`` take functions, which run once. It may
+            use arrays that are not passed: see below. It names no device, waits for no other thread that
             uses Warp, writes every element of its outputs, and does not write to its inputs. What it does depends only
             on shapes, and on the values of parameters that are no arrays.
         num_outputs: Number of arrays returned, in/out arguments included.
@@ -88,7 +90,8 @@ def warp_callable(
         stage_out_argnames: See ``graph_mode``.
         graph_cache_max: See ``graph_mode``.
         module_preload_mode: Changes nothing: kernels are loaded before the program runs.
-        has_side_effect: Run the function even if nothing uses its results.
+        has_side_effect: Run the function even if nothing uses its results; by default if it writes to arrays that are
+            not passed. Say False if these are scratch memory, for ``jax.checkpoint``, which takes no side effects.
         python_call: Do not record the function, but call it in Python, each time and for each element of a batch, with
             arrays of the device that the call runs on, whose current stream is XLA's. It gets copies of inputs that are
             used elsewhere. An exception reaches the caller as a JAX runtime error.
@@ -104,12 +107,20 @@ def warp_callable(
         SignatureError: An option, or, when called, an argument does not fit the function; or it writes to an input.
         ParameterError: When called: a value is traced.
         RecordingError: When called: the function did something that cannot be repeated, such as reading values, or
-            building a mesh; or it raised, or left out an output. The message names it. When lowered for CUDA: it sorts,
-            sums or scans vectors, or fills in values of more than 128 bytes.
+            building a mesh; or it raised, or left out an output. The message names it.
         PlatformError: When lowered: there is no such device, or an object or array that the function uses without
-            passing it is on another one.
+            passing it is on another one, or is written to by a program of several devices.
         KernelCompileError: When called or lowered: Warp cannot compile a kernel.
         LaunchError: When lowered: a launch is over a limit of the device.
+
+    An array that is not passed, such as scratch memory or the state of a solver, is used where it is, on the device of
+    the call, and lives as long as the process. Calls that use such arrays run one after another, and not in CUDA
+    graphs; within one program only their data order them. Each call from Python runs the function
+    again, to see whether an array was replaced; a compiled program keeps its own. It cannot be exported, nor run on
+    several devices if it writes to such an array.
+
+    On CUDA a function that calls ``capture_while`` or ``capture_if``, or sorts, scans, sums, or fills in values of more
+    than 128 bytes, is called in Python each time, as with ``python_call``.
 
     The function has no derivative; attach one as for :func:`bridge.numba_kernel`.
     """
@@ -145,7 +156,18 @@ def warp_callable(
     shapes = check_output_dims(name, parameters, output_dims)
     like_kernel = definition.like_kernel
     options = WrapperOptions(like_kernel, parameters, None, shapes, None, vmap_method, bool(has_side_effect))
-    program_of = functools.partial(_program, definition, python_call)
+
+    def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Callable[..., list[jax.Array]]:
+        program: Any = _program(definition, python_call, has_side_effect, own, statics)
+
+        def run(*arrays: Any) -> Any:
+            if not definition.outside:
+                return program(*arrays)
+            check_arrays(arrays, name, [p.name for p in definition.inputs])
+            return program.__wrapped__(*map(jax.numpy.asarray, arrays))  # JAX would not run the function again
+
+        return run
+
     return warp_wrapper(options, ("output_dims", "vmap_method"), program_of, types.SimpleNamespace(hashers=None))
 
 
@@ -167,12 +189,16 @@ class _Callable(Definition):
         parameters: Its parameters.
         refers: What it takes from its globals and its closure.
         recordings: What it did, by the values and types of a call and Warp's settings, with the inputs to copy.
+        outside: The keys of the recordings that use arrays from outside.
     """
 
     like_kernel: Any = field(repr=False)
     parameters: tuple[WarpParameter, ...] = field(repr=False)
     refers: tuple[Any, ...] = field(repr=False)
-    recordings: dict[Any, tuple[WarpRecording, tuple[int, ...]]] = field(default_factory=dict, init=False, repr=False)
+    recordings: dict[Any, list[tuple[WarpRecording, tuple[int, ...]]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+    outside: set[Any] = field(default_factory=set, init=False, repr=False)
 
     @property
     def results(self) -> list[WarpParameter]:
@@ -216,11 +242,31 @@ class _Callable(Definition):
             result.append(wp.array(ptr=at, dtype=element, shape=tuple(shape[: p.ndim]), device=device))
         return result
 
-    def recorded(self, options: StaticValues, signature: Signature) -> tuple[WarpRecording, tuple[int, ...]]:
-        """What the function does, and the inputs that it gets copies of. It runs now, if it did not before."""
-        if (key := (options, signature, configured())) in self.recordings:  # the caller holds the lock
-            return self.recordings[key]
+    def latest(self, options: StaticValues, signature: Signature) -> StaticValues:
+        """The options with the number of the recording of what the function does now.
 
+        It runs again if it used arrays from outside when it ran before: they may have been replaced.
+        """
+        with self._lock:
+            known = self.recordings.setdefault(key := (options.values, signature, configured()), [])
+            if known and key not in self.outside:
+                return options
+            made = self._record(options, signature)
+            if None in made[0].uses:
+                self.outside.add(key)
+            same = (index for index, (each, _) in enumerate(known) if each.operations == made[0].operations)
+            if (number := next(same, len(known))) == len(known):
+                known.append(made)
+            return msgspec.structs.replace(options, recording=number)
+
+    def recorded(self, options: StaticValues, signature: Signature) -> tuple[WarpRecording, tuple[int, ...]]:
+        """What the function does, and the inputs that it gets copies of."""
+        key = options.values, signature, configured()
+        if not self.recordings.get(key):  # a program of another process calls it
+            self.latest(options, signature)
+        return self.recordings[key][options.recording]
+
+    def _record(self, options: StaticValues, signature: Signature) -> tuple[WarpRecording, tuple[int, ...]]:
         def arguments(reserve: Callable[[Any], int]) -> list[Any]:
             return self.arguments(options.values, signature, lambda _, array: reserve(array), "cpu")
 
@@ -228,52 +274,58 @@ class _Callable(Definition):
         uses = {at: made.uses.get(index, frozenset[str]()) for index, at in enumerate(self.buffers)}
         by_name = {p.name: uses[at] for at, p in enumerate((*self.inputs, *self.results)) if at in uses}
         check_not_written(self.name, self.parameters, by_name)
-        if not only_read(made.uses.get(None, frozenset())):
-            raise RecordingError(
-                f"{self.name} cannot be recorded: a kernel may write to an array that is no argument{ADVICE}"
-            )
         for at, p in enumerate(self.results, len(self.inputs)):
             if p.role is Role.OUTPUT and only_read(uses[at]) and 0 not in signature.arrays[at].extents:
                 raise RecordingError(
                     f"{self.name} cannot be recorded: it does not write to its output {p.name!r}{ADVICE}"
                 )
         guarded = (at for at, p in enumerate(self.inputs) if p.role is Role.INPUT and not only_read(uses[at]))
-        self.recordings[key] = made, tuple(guarded)
-        return self.recordings[key]
+        return made, tuple(guarded)
 
 
-class StaticValues(msgspec.Struct, frozen=True):
-    """The memory of each parameter that is no array, and whether the function is called in Python each time."""
+class StaticValues(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a function is called.
+
+    Attributes:
+        values: The memory of each parameter that is no array.
+        python_call: Call it in Python each time.
+        recording: Number of the recording, of those for equal values and types. There are several if the function used
+            other arrays from outside when it ran again.
+    """
 
     values: tuple[bytes, ...]
     python_call: bool
+    recording: int = 0
 
 
 class _Callables(NativeLanguage[_Callable, StaticValues]):
     def compile(self, definition: _Callable, options: StaticValues, signature: Signature, platform: str) -> Compiled:
-        sizes, arrays = signature.input_sizes, len(signature.arrays)
+        sizes, arrays, name = signature.input_sizes, len(signature.arrays), definition.name
         if options.python_call:
-            guarded = tuple(index for index, p in enumerate(definition.inputs) if p.role is Role.INPUT)
-            outputs = (*signature.output_sizes, *(sizes[index] for index in guarded))
+            guarded, made = tuple(index for index, p in enumerate(definition.inputs) if p.role is Role.INPUT), None
+        else:
+            made, guarded = definition.recorded(options, signature)
+        temporaries, homes = (made.temporaries, made.homes) if made else ((), ())
+        outputs = (*signature.output_sizes, *[(1, 1)] * len(temporaries), *(sizes[index] for index in guarded))
+        on_one = "it writes to arrays that were not passed, or that lie on one of them. Pass them as arguments."
+        one_device = on_one if made and (made.writes_outside or (homes and platform == "cuda")) else ""
+        operations = made.on(platform) if made else None
+        if made is None or operations is None:
             in_python = functools.partial(_plan_python, definition, options, signature, platform, (sizes, outputs))
-            return Compiled(None, in_python, guarded=guarded)
-        made, guarded = definition.recorded(options, signature)
-        outputs = (*signature.output_sizes, *[(1, 1)] * len(made.temporaries), *(sizes[index] for index in guarded))
-        operations, build = made.on(platform), _plan_host if platform == "cpu" else _plan_device
-        buffers = [*definition.buffers, *range(arrays, arrays + len(made.temporaries))]
+            target = CPU_PYTHON if platform == "cpu" else CUDA_PYTHON
+            return Compiled(None, functools.partial(in_python, homes), temporaries, guarded, target, one_device)
+        buffers = [*definition.buffers, *range(arrays, arrays + len(temporaries))]
 
         def plan() -> Plan:
-            check_homes(definition.name, options.values, made.homes, platform)
-            return build(definition.name, operations, buffers, (sizes, outputs), (definition, made))
+            check_homes(name, options.values, homes, platform)
+            build = _plan_host if platform == "cpu" else _plan_device
+            return build(name, operations, buffers, (sizes, outputs), (definition, made))
 
         if available("cuda") == (platform == "cuda"):
             plan = functools.cache(plan)
             plan()  # now, because what the code of the kernels refers to may change
-        return Compiled(made.content(operations, buffers), plan, made.temporaries, guarded)
-
-    def target(self, options: StaticValues, platform: str) -> Target:
-        in_python = CPU_PYTHON if platform == "cpu" else CUDA_PYTHON
-        return in_python if options.python_call else super().target(options, platform)
+        in_turn = CUDA_IN_TURN if platform == "cuda" and None in made.uses else None
+        return Compiled(made.content(operations, buffers), plan, temporaries, guarded, in_turn, one_device)
 
 
 LANGUAGE = _Callables(
@@ -294,28 +346,35 @@ _Sizes = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
 
 def _plan_host(name: str, operations: Sequence[Any], buffers: Sequence[int], sizes: _Sizes, alive: Any) -> HostPlan:
     """The plan that repeats operations on the CPU."""
-    loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), 1, backward))
+    loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), backward))
     codes = [code and loaded(code, op.launch.backward) for op, code in operations]
     made = [replace(op, entry=code[-1]) if code else op for (op, _), code in zip(operations, codes, strict=True)]
-    context, function = context_of(made, buffers), replay()
-    mutex = tile_mutex() if any(code and works_on_tiles(code) for _, code in operations) else None
+    threads = max((code.threads for _, code in operations if code), default=1)
+    context, function = context_of(made, buffers, take_error(threads)), replay()
+    shared = None in alive[1].uses or any(code and works_on_tiles(code) for _, code in operations)
+    mutex = tile_mutex() if shared else None
     alive = context, function, codes, alive
     return HostPlan(name, function.address, *sizes, mutex, ctypes.addressof(context), alive)
 
 
 def _plan_device(name: str, operations: Sequence[Any], buffers: Sequence[int], sizes: _Sizes, alive: Any) -> DevicePlan:
     """The plan that repeats operations, all of them launches, on CUDA."""
-    launches, loaded = recorded_launches(name, operations, buffers)
+    launches, loaded = recorded_launches(name, operations, buffers, alive[1].homes)
     alignments = alignments_of((code.source for _, code in operations), sum(map(len, sizes)))
     return DevicePlan(name, *sizes, launches, alignments, (loaded, alive))
 
 
 def _plan_python(
-    definition: _Callable, options: StaticValues, signature: Signature, platform: str, sizes: _Sizes
+    definition: _Callable,
+    options: StaticValues,
+    signature: Signature,
+    platform: str,
+    sizes: _Sizes,
+    homes: Sequence[Any],
 ) -> CallbackPlan:
     """The plan that calls the function in Python, on XLA's stream."""
     name = definition.name
-    check_homes(name, options.values, (), platform)
+    check_homes(name, options.values, homes, platform)
 
     @FUNCTION
     def call(_: int, words_address: int) -> int:
@@ -323,6 +382,8 @@ def _plan_python(
         stream, ordinal, *addresses, _ = words
         try:
             device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
+            if elsewhere := [home for home in homes if home != device]:
+                raise PlatformError(f"it runs on {device}, but uses an array on {elsewhere[0]}. Put both on one.")
             arrays = definition.arguments(options.values, signature, lambda at, _: addresses[at], device)
             scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
             with LOCK, scope:
@@ -341,7 +402,11 @@ def _stream(ordinal: int, stream: int) -> wp.Stream:
 
 
 def _program(
-    definition: _Callable, python_call: bool, options: WrapperOptions, statics: tuple[StaticValue, ...]
+    definition: _Callable,
+    python_call: bool,
+    has_side_effect: bool | None,
+    options: WrapperOptions,
+    statics: tuple[StaticValue, ...],
 ) -> Callable[..., list[jax.Array]]:
     """The call as a ``jax.jit`` function of its arrays; the same for equal options."""
     name, like_kernel, results = definition.name, definition.like_kernel, definition.results
@@ -370,23 +435,27 @@ def _program(
         specs = [_spec(by_name[p.name], shapes[p.name]) for p in results]
         Outputs.of(specs, name).check_precision(name)
         aliases = tuple((names.index(p.name), at) for at, p in enumerate(results) if p.role is Role.IN_OUT)
-        writable = {index for index, _ in aliases}
+        signature = Signature.of(name, inputs, specs, {index for index, _ in aliases}, with_extents=True)
+        how, has_effect = StaticValues(values, python_call), bool(has_side_effect)
+        if not python_call:
+            how = definition.latest(how, signature)
+            has_effect |= has_side_effect is None and definition.recorded(how, signature)[0].writes_outside
         made = KernelCall(
             name,
             tuple((spec.shape, spec.dtype) for spec in specs),
             aliases,
             options.vmap_method,
-            options.has_side_effect,
+            has_effect,
             checks=kernel_checks(),
             language=LANGUAGE,
             definition=definition,
-            options=StaticValues(values, python_call),
-            signature=Signature.of(name, inputs, specs, writable, with_extents=True),
+            options=how,
+            signature=signature,
             settings=configured(),
         )
         return bind(made.with_hidden_outputs(inputs), *arrays)[: len(specs)]
 
-    key = "warp_callable", id(definition), python_call, options.key, statics, configured()
+    key = "warp_callable", id(definition), python_call, has_side_effect, options.key, statics, configured()
     return shared(key, lambda: jax.jit(Traced(call, name, names, check)))
 
 

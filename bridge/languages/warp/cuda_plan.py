@@ -45,7 +45,7 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
 
 
 def recorded_launches(
-    name: str, operations: Sequence[tuple[Operation, Any]], buffers: Sequence[int]
+    name: str, operations: Sequence[tuple[Operation, Any]], buffers: Sequence[int], homes: Sequence[Any]
 ) -> tuple[list[Launch], Any]:
     """The launches of a recording, and what keeps their machine code loaded on each of JAX's local GPUs.
 
@@ -53,24 +53,27 @@ def recorded_launches(
         name: The function that was recorded.
         operations: The launches, with the code of their kernels.
         buffers: The number that each buffer of the recording has in a call.
+        homes: Warp's devices that have arrays from outside. The launches are only for these.
 
     Raises:
         PlatformError, KernelCompileError, LaunchError: As for :func:`build_device`.
     """
-    launches, devices = [], _devices(name)
-    loaded = functools.cache(lambda made, ordinal, *how: load(made, devices[ordinal], *how))
+    launches: list[Launch] = []
+    devices = {ordinal: on for ordinal, on in _devices(name).items() if all(home == on for home in homes)}
+    if not devices:
+        raise PlatformError(f"{name} uses arrays on {', '.join(map(str, homes))}. Put them on one of JAX's devices.")
+    loaded = functools.cache(lambda made, ordinal, backward: load(made, devices[ordinal], backward))
     for op, made in operations:
         assert op.launch is not None
         content = op.launch.bounds + np.array(op.block[ARGUMENTS:]).tobytes()[len(op.launch.bounds) :]
         words = tuple(np.frombuffer(content, np.int64).tolist())
         patches = tuple((word - ARGUMENTS, buffers[at], more) for word, at, more in op.patches if at != ITSELF)
-        threads, how = op.launch.block_dim, (op.launch.block_dim, op.launch.backward)
         packed = {
-            ordinal: PackedLaunch(module, hooks, threads, entry, words, (), op.launch.offsets, patches)
+            ordinal: PackedLaunch(module, hooks, made.threads, entry, words, (), op.launch.offsets, patches)
             for ordinal in devices
-            for module, hooks, entry in [loaded(made, ordinal, *how)]
+            for module, hooks, entry in [loaded(made, ordinal, op.launch.backward)]
         }
-        launch = WarpLaunch((op.launch.threads,), *how, ())
+        launch = WarpLaunch((op.launch.threads,), made.threads, op.launch.backward, ())
         launches.append(_device_launch(made.kernel, launch, packed))
     return launches, loaded
 

@@ -13,7 +13,6 @@ wp: Any = warp
 """Warp without its annotations: a type checker cannot follow them in kernels."""
 
 _VALUE_BYTES = 128  # of the largest value that is filled in: a matrix of 4 x 4 float64
-_CHUNK = 64  # elements that one thread adds up
 
 
 @wp.kernel(enable_backward=False)
@@ -37,29 +36,6 @@ def _copy_strided(source: wp.array4d(dtype=Any), target: wp.array4d(dtype=Any)):
 def _fill_strided(value: Any, words: int, target: wp.array4d(dtype=Any)):
     i, j, k, m = wp.tid()
     target[i, j, k, m] = value[m % words]
-
-
-@wp.kernel(enable_backward=False)
-def _sum_chunks(source: wp.array(dtype=Any), sums: wp.array(dtype=Any)):
-    chunk = wp.tid()
-    total = source.dtype(0)
-    for i in range(chunk * wp.static(_CHUNK), wp.min((chunk + 1) * wp.static(_CHUNK), source.shape[0])):
-        total += source[i]
-    sums[chunk] = total
-
-
-@wp.kernel(enable_backward=False)
-def _scan_chunks(
-    source: wp.array(dtype=Any), before: wp.array(dtype=Any), inclusive: bool, target: wp.array(dtype=Any)
-):
-    chunk = wp.tid()
-    total = source.dtype(0)
-    if before.shape[0] > 0:
-        total = before[chunk]
-    for i in range(chunk * wp.static(_CHUNK), wp.min((chunk + 1) * wp.static(_CHUNK), source.shape[0])):
-        before_it = total
-        total += source[i]  # may be the target itself
-        target[i] = wp.where(inclusive, total, before_it)
 
 
 def launch_instead(name: str, alignment: Callable[[int], int], arguments: Sequence[Any]) -> bool:
@@ -87,17 +63,6 @@ def launch_instead(name: str, alignment: Callable[[int], int], arguments: Sequen
         from_strides = [0] * MAX_DIMENSIONS if is_fill else second.contents.strides
         dims = list(zip(array.shape, array.strides, from_strides, strict=True))[: array.ndim]
         return _move(alignment, dims, rest[-1], array.data, source)
-    if (is_scan := name.startswith("wp_array_scan")) or name.startswith("wp_array_sum"):
-        dtype = {"int": wp.int32, "int64": wp.int64, "float": wp.float32, "double": wp.float64}[name.split("_")[3]]
-        count, *strides, length = rest[: 4 if is_scan else 3]
-        if length != 1 or {*strides} != {wp.types.type_size_in_bytes(dtype)}:
-            return False  # vectors, or elements apart
-        values = _view(target, dtype, count)
-        if is_scan:
-            _scan(values, _view(second, dtype, count), rest[-1])
-        else:
-            _sum(values, _view(second, dtype, 1))
-        return True
     return False
 
 
@@ -145,22 +110,3 @@ def _move(
         kernel, given = _fill_strided, [wp.types.vector(length=length, dtype=word)(*padded), len(words)]
     wp.launch(kernel, dim=shape, inputs=[*given, to], device="cpu")
     return True
-
-
-def _sum(source: Any, target: Any) -> None:
-    """Adds up the elements of each chunk, or all of them if the target has one element."""
-    chunks = max(-(-source.size // _CHUNK), 1)
-    sums = target if chunks == target.size else wp.empty(chunks, dtype=source.dtype, device="cpu")
-    wp.launch(_sum_chunks, dim=chunks, inputs=[source, sums], device="cpu")
-    if sums is not target:
-        _sum(sums, target)
-
-
-def _scan(source: Any, target: Any, inclusive: bool) -> None:
-    """Adds up all elements before each one, and itself if ``inclusive``."""
-    chunks = -(-source.size // _CHUNK)
-    before = wp.empty(chunks if chunks > 1 else 0, dtype=source.dtype, device="cpu")
-    if chunks > 1:
-        _sum(source, before)
-        _scan(before, before, inclusive=False)
-    wp.launch(_scan_chunks, dim=chunks, inputs=[source, before, inclusive, target], device="cpu")

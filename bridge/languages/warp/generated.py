@@ -34,6 +34,7 @@ class Generated:
         kernel: A copy of the user's kernel, in a module of its own.
         source: The C++.
         digest: Identifies the machine code: equal in every process for equal code that is compiled in the same way.
+        threads: Threads of a block.
         native: The functions in the source that their user wrote in C++, with the positions of the arguments that each
             was declared to write to, see :mod:`bridge.languages.warp.inputs`.
     """
@@ -41,6 +42,7 @@ class Generated:
     kernel: wp.Kernel
     source: str = field(repr=False)
     digest: str
+    threads: int
     native: Mapping[str, frozenset[int] | None]
 
     def uses(self, *, backward: bool) -> dict[str, Uses]:
@@ -85,7 +87,7 @@ def generated(kernel: wp.Kernel, platform: str, block_dim: int | None) -> Genera
         identity.update(len(part).to_bytes(8, "little") + part.encode("utf-8", "surrogatepass"))
     digest = identity.hexdigest()
     module.name = f"bridge_{re.sub(r'[^A-Za-z0-9_]', '_', kernel.key)[:_NAME_CHARACTERS]}_{digest}"
-    return Generated(private, source, digest, native)
+    return Generated(private, source, digest, threads, native)
 
 
 _NAME_CHARACTERS = 40  # of a kernel's name, in the name of a folder

@@ -20,7 +20,7 @@ from bridge.languages.warp.dtypes import NAMES, numpy_dtype
 from bridge.languages.warp.generated import Generated, failed, generating, loadable, refused, settle
 from bridge.languages.warp.launches import WarpArgument, WarpLaunch
 from bridge.languages.warp.parameters import STRUCT
-from bridge.languages.warp.settings import block_dim_on, unknown_launches
+from bridge.languages.warp.settings import unknown_launches
 
 _ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one
 
@@ -69,7 +69,7 @@ def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> Pac
     arguments = list(zip(launch.arguments, made.kernel.adj.args, strict=True))
     values = [_value(argument, declared.type, index, device) for index, (argument, declared) in enumerate(arguments)]
     adjoints = [
-        None if argument.adjoint is None else _value(argument, declared.type, len(arguments) + index, device)
+        _adjoint(argument, declared.type, len(arguments) + index, device)
         for index, (argument, declared) in enumerate(arguments)
     ]
     with generating():
@@ -84,7 +84,7 @@ def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> Pac
                 adjoint=launch.backward,
                 record_tape=False,
                 record_cmd=True,
-                block_dim=block_dim_on(platform, launch.block_dim),
+                block_dim=made.threads,
             )
         except Exception as error:
             raise refused(kernel, error) from error
@@ -97,7 +97,7 @@ def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> Pac
         raise unknown_launches(f"a recorded launch has other contents ({error})") from error
 
 
-def load(made: Generated, device: Any, block_dim: int, backward: bool) -> tuple[Any, Any, int]:
+def load(made: Generated, device: Any, backward: bool) -> tuple[Any, Any, int]:
     """Compiles and loads a kernel for a device.
 
     Returns:
@@ -109,7 +109,7 @@ def load(made: Generated, device: Any, block_dim: int, backward: bool) -> tuple[
     with generating():
         kernel = loadable(made)
         try:
-            loaded = kernel.module.load(device, block_dim)
+            loaded = kernel.module.load(device, made.threads)
         except Exception as error:
             raise refused(kernel, error) from error
         if not loaded:
@@ -131,6 +131,12 @@ def _value(argument: WarpArgument, annotation: Any, index: int, device: Any) -> 
     if argument.shape is not None:
         return wp.array(ptr=_address(index), dtype=annotation.dtype, shape=argument.shape, device=device)
     return value_of(argument.value, argument.dtype, argument.inner, annotation)
+
+
+def _adjoint(argument: WarpArgument, annotation: Any, index: int, device: Any) -> Any:
+    if argument.dtype == STRUCT:  # Warp takes no None for it. What the adjoint adds to this one is dropped.
+        return annotation()
+    return None if argument.adjoint is None else _value(argument, annotation, index, device)
 
 
 def value_of(content: bytes, dtype: str, inner: tuple[int, ...], annotation: Any) -> Any:

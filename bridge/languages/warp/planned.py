@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from bridge.languages.warp.generated import Generated, generated, instantiated
 from bridge.languages.warp.inputs import EXTREMES, Uses, check_not_written, only_read
 from bridge.languages.warp.launches import WarpArgument, WarpLaunch
 from bridge.languages.warp.parameters import Role, WarpParameter, concrete
+from bridge.languages.warp.settings import block_dim_on
 from bridge.languages.warp.warp_language import LANGUAGE, define
 from bridge.languages.warp.wrapper_options import Dims, StaticValue, WrapperOptions
 from bridge.signature.array_types import Outputs, Signature, check_known_shapes
@@ -197,10 +199,32 @@ def plan_call(options: WrapperOptions, statics: Sequence[StaticValue], arrays: S
     codes = tuple(
         code for code in generated_everywhere(instance, options.block_dim).values() if isinstance(code, Generated)
     )
+    _check_rank(options, dims, codes)
     planned = Planned(options, instance, parameters, values, shapes, dims, codes, kernel_checks())
     check_not_written(kernel.key, parameters, planned.uses)
     Outputs.of([planned.result(p) for p in planned.outputs], kernel.key).check_precision(kernel.key)
     return planned
+
+
+def _check_rank(options: WrapperOptions, dims: Dims, codes: Sequence[Generated]) -> None:
+    """Checks that no thread has the indices of another one, and that no dimension is left out.
+
+    A launch on tiles has one more dimension, the threads of a block. A kernel may do without ``wp.tid()``. As in Warp,
+    the extents that ``launch_dims`` leaves out are one.
+
+    Raises:
+        LaunchError: The kernel unpacks more or fewer values of ``wp.tid()`` than the launch has dimensions.
+    """
+    ranks = {int(rank) for code in codes for rank in re.findall(r"\bbuiltin_tid(\d)d\((?:var_|\);)", code.source)}
+    rank = max(ranks, default=len(dims))
+    tiled = dims[-1] == block_dim_on("cuda", options.block_dim) and len(dims) == rank + 1
+    left_out = options.launch_dims is None and len(dims) < rank
+    if left_out or (math.prod(dims[rank:]) > 1 and not tiled):
+        raise LaunchError(
+            f"{options.kernel.key} is launched over {len(dims)} dimensions, {dims}, expected {rank}, as it unpacks of "
+            "wp.tid(): threads would share their indices, or elements be left out. Pass launch_dims with "
+            f"{rank} extents."
+        )
 
 
 def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, Generated | KernelCompileError]:

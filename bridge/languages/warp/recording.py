@@ -2,15 +2,17 @@
 
 The function runs with arrays of the CPU that no kernel ever sees: each launch, and each call of Warp's library that
 zeroes, fills, copies, scans, sums or sorts, is noted instead of made. It becomes a block of words, in which native code
-fills in the addresses of a call. Any other call of the library is refused by its name. Warp keeps its own record at the
-same time, of the operations that reach its library: if one does, it went past the notes, and the recording is refused
-too. Nothing is compiled meanwhile. So the recording needs no GPU, and holds what CUDA has to know besides: the threads
-of each block, and the launches that take the place of the library's functions.
+fills in the addresses of a call; memory from outside of the function stays where it is. Any other call of the library
+is refused by its name. Warp keeps its own record at the same time, of the operations that reach its library: if one
+does, it went past the notes, and the recording is refused too. Nothing is compiled meanwhile. So the recording needs no
+GPU, and holds what CUDA has to know besides: the threads of each block, and the launches that take the place of the
+library's functions.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import math
 import re
@@ -32,7 +34,7 @@ from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS
 from bridge.languages.warp.device_memory import launch_instead
 from bridge.languages.warp.dtypes import addresses_in
 from bridge.languages.warp.generated import Generated, generating, takes_handle
-from bridge.languages.warp.inputs import UNKNOWN, Uses
+from bridge.languages.warp.inputs import UNKNOWN, Uses, only_read
 from bridge.languages.warp.packing import laid_out
 from bridge.languages.warp.planned import generated_everywhere
 from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation, RecordedLaunch
@@ -60,13 +62,17 @@ _HARMLESS = re.compile(
 )
 """The functions that only tell something, or free what exists already."""
 
-_CONDITIONAL = ("capture_if", "capture_while")
-
 _USES = {"r": frozenset({"load"}), "w": frozenset({"store"})}
 
 
+CONSTANT = -1
+"""Stands in the place of the number of a buffer for the memory of data that a function makes an array of."""
+
 _made: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Arrays of functions while they were recorded. Nothing is in their memory."""
+
+_constants: dict[bytes, int] = {}
+"""Addresses of the data that functions make arrays of. They stay, because the programs that read them stay."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +82,11 @@ class WarpRecording:
     Attributes:
         name: The function.
         operations: In order, as on the CPU. Buffers are numbered: the arrays given to the function, then its
-            temporaries.
+            temporaries. Memory from outside is where it is.
         temporaries: Bytes of each temporary.
-        uses: What was done with the memory of each buffer; None stands for all other memory.
-        homes: The devices that have this other memory.
+        uses: What was done with the memory of each buffer; None stands for all memory from outside, and
+            :data:`CONSTANT` for memory of data.
+        homes: The devices that have this memory.
         codes: Gives the code of a kernel for blocks of so many threads, by platform.
         alive: What it refers to.
     """
@@ -89,22 +96,27 @@ class WarpRecording:
     temporaries: tuple[int, ...]
     uses: dict[int | None, Uses]
     homes: tuple[Any, ...]
-    codes: Callable[[Any, int], Mapping[str, Generated | KernelCompileError]]
+    codes: Callable[[Any, int | None], Mapping[str, Generated | KernelCompileError]]
     alive: Any
 
-    def on(self, platform: str) -> list[tuple[Operation, Generated | None]]:
+    @property
+    def writes_outside(self) -> bool:
+        """Whether it may write to memory from outside."""
+        return not only_read(self.uses.get(None, frozenset()))
+
+    def on(self, platform: str) -> list[tuple[Operation, Generated | None]] | None:
         """The operations on a platform, each with the code of its kernel if it is a launch.
 
+        None if launches alone cannot do there what one of them does.
+
         Raises:
-            RecordingError: One of them is not possible there.
             KernelCompileError: Warp cannot generate the code of a kernel.
         """
         made: list[tuple[Operation, Generated | None]] = []
         for op in self.operations:
             each = (op,) if platform == "cpu" or op.launch else op.on_cuda
             if each is None:
-                what = f"no launch does what Warp's {op.name} does here"
-                raise RecordingError(f"{self.name} cannot be recorded for CUDA: {what}{ADVICE}")
+                return None
             for one in each:
                 code = self.codes(one.launch.kernel, one.launch.block_dim)[platform] if one.launch else None
                 if isinstance(code, KernelCompileError):
@@ -117,7 +129,7 @@ class WarpRecording:
 
         None if it refers to memory or objects of this process.
         """
-        if None in self.uses or any(code and takes_handle(code) for _, code in operations):
+        if {None, CONSTANT} & self.uses.keys() or any(code and takes_handle(code) for _, code in operations):
             return None
         plain = [(replace(op, on_cuda=None), code and code.digest) for op, code in operations]
         return repr((plain, self.temporaries, buffers))
@@ -153,16 +165,17 @@ def record(
 
 
 class _Threads(int):
-    """The block of a launch on the CPU, which is one thread, with the block that is asked for on CUDA."""
+    """The block of a launch on the CPU, with the block that is asked for; None for Warp's default."""
 
-    on_cuda: int
+    asked: int | None
 
 
 def _threads(_: Any, asked: int | None) -> _Threads:
     if isinstance(asked, _Threads):
         return asked
-    block = _Threads(1)
-    block.on_cuda = asked if asked and asked > 0 else block_dim_on("cuda", None)
+    asked = asked if asked and asked > 0 else None
+    block = _Threads(block_dim_on("cpu", asked))
+    block.asked = asked
     return block
 
 
@@ -229,12 +242,8 @@ class _Recorder:
             if kind == ".":
                 block.words[index] = int(argument)
             elif kind in "rw":
-                place = self.place(int(argument))
-                if place is None:
-                    self.refuse(f"{name} got memory that is no array of this call. Pass the array as an argument")
-                else:
-                    block.patches.append((index, *place))
-                    touched.append((place[0], _USES[kind]))
+                block.words[index] = int(argument)
+                touched.append((self.point_at(block, index, int(argument), name), _USES[kind]))
             elif kind == "v":
                 value = bytes(getattr(argument, "contents", argument))
                 self.refuse_addresses("a value", value)
@@ -243,13 +252,11 @@ class _Recorder:
                 descriptor = argument.contents
                 at = block.put(bytes(descriptor))
                 block.point(index, at)
-                found = self.fill_in(block, at, type(descriptor), bytes(descriptor))
-                if None in found:
-                    self.refuse(f"{name} got memory that is no array of this call. Pass the array as an argument")
+                found = self.fill_in(block, at, type(descriptor), bytes(descriptor), name)
                 touched += [(each, _USES[kind.lower()]) for each in found]
-        done, self.operations = self.operations, []
+        done, self.operations, homes = self.operations, [], dict(self.homes)
         launches = tuple(self.operations) if launch_instead(name, self.alignment, arguments) else None
-        self.operations = done
+        self.operations, self.homes = done, homes
         entry = c_function(function)
         self.operations.append(Operation(name, entry, *block.finished(name), tuple(touched), on_cuda=launches))
         return True
@@ -260,9 +267,9 @@ class _Recorder:
         return math.gcd(self.alignments[index], offset)
 
     def bounds_of(self, build: Callable[..., Any], dim: Sequence[int], *more: Any) -> Any:
-        """Makes the bounds of a launch on the CPU, and keeps those on CUDA, where a block has several threads."""
+        """Makes the bounds of a launch on the CPU, and keeps those on CUDA, where a block may have more threads."""
         bounds = build(dim, *more)
-        on_cuda = tuple(each.on_cuda if isinstance(each, _Threads) else each for each in dim)
+        on_cuda = tuple(block_dim_on("cuda", each.asked) if isinstance(each, _Threads) else each for each in dim)
         self.bounds[id(bounds)] = bounds, build(on_cuda, *more)
         return bounds
 
@@ -293,7 +300,7 @@ class _Recorder:
             found = self.fill_in(block, start + at, kind, bytes(argument))
             is_plain = hasattr(kind, "grad") and index < count
             touched += [(each, index if is_plain else UNKNOWN) for each in found]
-        launch = RecordedLaunch(kernel, adjoint, int(on_cuda.size), hooks.block.on_cuda, bytes(on_cuda), offsets)
+        launch = RecordedLaunch(kernel, adjoint, int(on_cuda.size), hooks.block.asked, bytes(on_cuda), offsets)
         self.operations.append(Operation(kernel.key, 0, *block.finished(kernel.key), tuple(touched), launch))
 
     def place(self, address: int) -> tuple[int, int] | None:
@@ -303,18 +310,86 @@ class _Recorder:
         )
         return next(found, None)
 
-    def fill_in(self, block: _Block, at: int, kind: Any, content: bytes) -> list[int | None]:
+    def point_at(self, block: _Block, word: int, address: int, name: str | None) -> int | None:
+        """Patches a word of the block with an address; returns the buffer, or None for memory from outside.
+
+        The function of Warp's library called ``name`` got only the address, so the array is looked for here.
+        """
+        if (place := self.place(address)) is not None:
+            block.patches.append((word, *place))
+            return place[0]
+        if address in _constants.values():
+            return CONSTANT
+        if name and (array := _owner(address)) is None:
+            self.refuse(f"{name} got memory of no array that Warp knows. Pass the array as an argument")
+        elif name:
+            self.meet(array)
+        return None
+
+    def meet(self, array: Any) -> None:
+        """Keeps an array from outside, whose memory the recording uses where it is."""
+        if self.place(array.ptr or 0) is not None:
+            _made[id(array)] = array
+        elif _made.get(id(array)) is array:
+            self.refuse("it uses an array that it made when it ran before. Make it outside of the function")
+        elif array.ptr:
+            self.alive.append(array)
+            home = vars(array)["device"]
+            self.homes[str(home)] = home
+
+    def fill_in(self, block: _Block, at: int, kind: Any, content: bytes, name: str | None = None) -> list[int | None]:
         """Patches the addresses in memory of this C type; returns the buffers that they lead to."""
         found: list[int | None] = []
         for byte in addresses_in(kind):
-            address = int.from_bytes(content[byte : byte + WORD_BYTES], "little")
-            place = self.place(address)
-            if place is not None:
-                block.patches.append(((at + byte) // WORD_BYTES, *place))
-            if address:
-                found.append(None if place is None else place[0])
+            if address := int.from_bytes(content[byte : byte + WORD_BYTES], "little"):
+                found.append(self.point_at(block, (at + byte) // WORD_BYTES, address, name))
         self.refuse_addresses("an argument", content, set(addresses_in(kind)))
         return found
+
+    def branch(self, condition: Any, on_true: Any, on_false: Any, loop: bool, named: Mapping[str, Any]) -> None:
+        """Notes ``warp.capture_if``, or ``warp.capture_while``: jumps around the operations of functions that run now.
+
+        A jump is made if its condition is 0.
+        """
+        if any(not callable(each) for each in (on_true, on_false) if each is not None):
+            self.refuse("it passes a graph to warp.capture_if or warp.capture_while. Pass a function")
+        test = len(self.operations)
+        self.jump(condition, test)
+        if on_true is not None:
+            on_true(**named)
+        self.jump(None, test)
+        end = len(self.operations)
+        if on_false is not None:
+            on_false(**named)
+        after = test if loop else len(self.operations)
+        for at, target in ((test, end), (end - 1, after)):
+            self.operations[at] = replace(self.operations[at], target=target)
+
+    def jump(self, condition: Any, target: int) -> None:
+        """Notes a jump, to be made always if there is no condition."""
+        block = _Block()
+        touched: list[tuple[int | None, int | Uses]] = []
+        if condition is not None:
+            block.words[0] = condition.ptr
+            touched.append((self.point_at(block, 0, condition.ptr, "warp.capture_if"), _USES["r"]))
+        self.operations.append(Operation("jump", 0, *block.finished("jump"), tuple(touched), target=target))
+
+    def make_constant(
+        self, initialise: Callable[..., None], array: Any, data: Any, dtype: Any, shape: Any, *_: Any
+    ) -> None:
+        """Makes ``warp.array(data)``: a temporary into which each call copies what the data are now."""
+        initialise(array, data, dtype, shape, "cpu", False, False)  # in NumPy's memory
+        content, core = array._ref.tobytes(), internals().runtime.core
+        if content not in _constants:
+            # All GPUs reach pinned memory, at the same address.
+            allocate = core.library.wp_alloc_pinned if wp.is_cuda_available() else core.library.wp_alloc_host
+            if not (address := allocate(max(len(content), 1), None)):
+                raise MemoryError(f"Warp did not allocate {len(content)} bytes of the host's memory for a wp.array")
+            _constants[content] = address
+            ctypes.memmove(address, content, len(content))
+        array._init_new(array.dtype, array.shape, None, wp.get_device("cpu"), False)
+        if content:
+            core.wp_memcpy_h2h(array.ptr, _constants[content], len(content))
 
     def refuse_addresses(self, what: str, content: bytes, known: Collection[int] = ()) -> None:
         """Refuses memory that holds the address of an array, besides at these bytes: it is another one in a call."""
@@ -337,6 +412,17 @@ class _Recorder:
                 uses[buffer] = uses.get(buffer, frozenset()) | use
         temporaries, homes = tuple(size for _, size in self.ranges[array_count:]), tuple(self.homes.values())
         return WarpRecording(self.name, tuple(self.operations), temporaries, uses, homes, codes, self.alive)
+
+
+def _owner(address: int) -> Any:
+    """The array that has this memory: a variable of one of the functions that run now, of Warp."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        for value in frame.f_locals.values():
+            if isinstance(value, wp.array) and value.ptr and 0 <= address - value.ptr <= value.capacity:
+                return value
+        frame = frame.f_back
+    return None
 
 
 class _Block:
@@ -391,57 +477,54 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
     context, device = internals(), wp.get_device("cpu")
     library = context.runtime.core
     resolve, bounds = "_resolve_launch_block_dim", "_build_launch_bounds_from_tuple"
-    if not (hasattr(library, "wp_apic_get_operation_count") and hasattr(context, resolve) and hasattr(context, bounds)):
+    choose, repeat = "_apic_record_capture_if", "_apic_record_capture_while"
+    known = hasattr(library, "wp_apic_get_operation_count")
+    if not (known and all(hasattr(context, each) for each in (resolve, bounds, choose, repeat))):
         recorder.refuse(f"Warp {wp.__version__} launches in another way. Install a later warp-lang")
 
     def only_here(do: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **named: (do if threading.get_ident() == recorder.thread else otherwise)(*args, **named)
 
-    def reads(array: Any) -> Any:
-        if threading.get_ident() != recorder.thread:
-            return interface.__get__(array)
-        return recorder.refuse(values)
-
-    def exports(array: Any, *args: Any, **options: Any) -> Any:
-        if threading.get_ident() != recorder.thread:
-            return dlpack(array, *args, **options)
-        return recorder.refuse(values)
+    def reads(*_: Any, **__: Any) -> Any:
+        return recorder.refuse("it reads the values of an array, or writes them from Python")
 
     def capture_of(device: Any) -> Any:
-        # Both functions ask for the capture, and then read the condition where it is.
-        if threading.get_ident() == recorder.thread and (asks := sys._getframe(1).f_code.co_name) in _CONDITIONAL:
-            recorder.refuse(f"it calls warp.{asks}, whose condition is known when it runs")
-        return capture(device)
+        # Both functions ask for the capture, and then give the condition and their functions to the recorder.
+        asks = sys._getframe(1).f_code.co_name in ("capture_if", "capture_while")
+        return recorder if asks and threading.get_ident() == recorder.thread else capture(device)
 
     def keep(*args: Any) -> Any:
         _, _, _, value, *_ = args
-        made = _made.get(id(value))
-        if made is not None and made is value and recorder.place(made.ptr or 0) is None:
-            recorder.refuse("it uses an array that it made when it ran before. Make it outside of the function")
-        if recorder.place(getattr(value, "ptr", None) or 0) is None:  # memory that outlives the recording
-            recorder.alive.append(value)
-            for each in vars(value).values() if hasattr(value, "_cls") else [value]:  # the fields of a struct
-                if isinstance(each, wp.array) and each.ptr and recorder.place(each.ptr) is None:
-                    recorder.homes[str(each.device)] = each.device
-        elif isinstance(value, wp.array):
-            _made[id(value)] = value
+        recorder.alive.append(value)
+        for each in vars(value).values() if hasattr(value, "_cls") else [value]:  # the fields of a struct
+            if isinstance(each, wp.array):
+                recorder.meet(each)
         return pack(*args)
 
-    values = "it reads the values of an array, or writes them from Python"
+    def device_of(array: Any) -> Any:
+        # Operations on an array of a GPU are noted as operations on the CPU, and become launches.
+        return device if threading.get_ident() == recorder.thread else vars(array).get("device")
+
     of_array: Any = wp.array
-    interface, dlpack = of_array.__array_interface__, of_array.__dlpack__
     build = getattr(context, bounds)
-    pack, capture = context.pack_arg, context._get_apic_capture_for_device
+    pack, capture, from_data = context.pack_arg, context._get_apic_capture_for_device, of_array._init_from_data
     replaced = [
         (context.runtime, "core", _Library(library, recorder)),
-        (context, "invoke", only_here(recorder.launch, context.invoke)),
+        *(
+            (context, name, only_here(recorder.launch, getattr(context, name)))
+            for name in ("invoke", "invoke_cpu_blocks")
+            if hasattr(context, name)
+        ),
         (context.Module, "load", only_here(recorder.load, context.Module.load)),
         (context, resolve, only_here(_threads, getattr(context, resolve))),
         (context, bounds, only_here(functools.partial(recorder.bounds_of, build), build)),
         (context, "pack_arg", only_here(keep, pack)),
         (context, "_get_apic_capture_for_device", capture_of),
-        (wp.array, "__array_interface__", property(reads)),
-        (wp.array, "__dlpack__", exports),
+        (context, choose, lambda condition, yes, no, **named: recorder.branch(condition, yes, no, False, named)),
+        (context, repeat, lambda condition, body, **named: recorder.branch(condition, body, None, True, named)),
+        (wp.array, "_init_from_data", only_here(functools.partial(recorder.make_constant, from_data), from_data)),
+        (wp.array, "__array_interface__", property(only_here(reads, of_array.__array_interface__.__get__))),
+        (wp.array, "__dlpack__", only_here(reads, of_array.__dlpack__)),
         *(
             (device, name, only_here(recorder.native(f"wp_{name}_host", getattr(library, f"wp_{name}_host")), old))
             for name, old in (("memset", device.memset), ("memtile", device.memtile))
@@ -455,6 +538,8 @@ def _noting(recorder: _Recorder) -> Iterator[None]:
         for of, name, new in replaced:
             stack.callback(setattr, of, name, getattr(of, name))
             setattr(of, name, new)
+        stack.callback(delattr, wp.array, "device")  # an attribute of each array, and not of the class
+        of_array.device = property(device_of, lambda array, device: vars(array).update(device=device))
         library.wp_apic_begin_recording(record, 1)
         stack.callback(library.wp_apic_end_recording, record)
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +13,8 @@ import numba
 import warp as wp
 
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.native.words import call8, copy_words, load, stack_words, store
-from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS
+from bridge.ffi.native.words import call8, copy_words, load, load_int32, stack_words, store
+from bridge.languages.warp.cpu_plan import MAX_BLOCK_WORDS, error_of_blocks
 from bridge.languages.warp.inputs import Uses
 
 ARGUMENTS = 8  # words at the start of a block: the arguments of the C function, which takes the first of them
@@ -28,7 +29,7 @@ class RecordedLaunch:
         kernel: The kernel.
         backward: Launch its adjoint.
         threads: Threads in all, on CUDA.
-        block_dim: Threads of a block, on CUDA.
+        block_dim: Threads of a block that are asked for; None for Warp's default.
         bounds: The launch bounds on CUDA. The bounds on the CPU, of the same size, begin the memory of the arguments.
         offsets: Where each argument starts in this memory, in bytes.
     """
@@ -36,7 +37,7 @@ class RecordedLaunch:
     kernel: wp.Kernel = field(repr=False)
     backward: bool
     threads: int
-    block_dim: int
+    block_dim: int | None
     bounds: bytes
     offsets: tuple[int, ...]
 
@@ -54,6 +55,8 @@ class Operation:
             None stands for memory that is no buffer.
         launch: What else is known, if it is a launch.
         on_cuda: The launches that do on CUDA what a function does on the CPU; None if there are none.
+        target: Of a jump, the position of the operation that is next if the int32 at the address in the first word of
+            the block is 0, or if there is no address.
     """
 
     name: str
@@ -63,13 +66,20 @@ class Operation:
     touched: tuple[tuple[int | None, int | Uses], ...]
     launch: RecordedLaunch | None = None
     on_cuda: tuple[Operation, ...] | None = None
+    target: int | None = None
 
 
-def context_of(operations: Sequence[Operation], buffers: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
-    """The operations as words, for :func:`replay`, with the number that each buffer has in a call."""
-    words = [len(operations)]
+def context_of(operations: Sequence[Operation], buffers: Sequence[int], take: int) -> ctypes.Array[ctypes.c_int64]:
+    """The operations as words, for :func:`replay`, with the number that each buffer has in a call.
+
+    ``take`` is the address of a C function that gives an error after the last operation, or 0.
+    """
+    sizes = (3 + len(op.block) + 3 * len(op.patches) for op in operations)
+    starts = list(itertools.accumulate(sizes, initial=2))
+    words = [take, starts[-1]]
     for op in operations:
-        words += [op.entry, len(op.block), len(op.patches), *op.block]
+        words += [op.entry, len(op.block), len(op.patches)]
+        words += op.block if op.target is None else [op.block[0], starts[op.target], *op.block[2:]]
         for word, buffer, offset in op.patches:
             words += [word, ITSELF if buffer == ITSELF else buffers[buffer], offset]
     return (ctypes.c_int64 * len(words))(*words)
@@ -81,8 +91,8 @@ def replay() -> Any:
 
     @numba.cfunc(numba.types.int64(*[numba.types.int64] * 5), error_model="numpy")
     def function(frame, buffers, data, batch_rank, context):
-        block, at = stack_words(MAX_BLOCK_WORDS), 1
-        for _ in range(load(context, 0)):
+        block, at = stack_words(MAX_BLOCK_WORDS), 2
+        while at < load(context, 1):
             entry, size, patches = load(context, at), load(context, at + 1), load(context, at + 2)
             copy_words(block, context + WORD_BYTES * (at + 3), size)
             at += 3 + size
@@ -91,10 +101,14 @@ def replay() -> Any:
                 start = block if buffer == ITSELF else load(data, buffer)
                 store(block, load(context, at), start + load(context, at + 2))
                 at += 3
+            if entry == 0:  # a jump
+                if load(block, 0) == 0 or load_int32(load(block, 0), 0) == 0:
+                    at = load(block, 1)
+                continue
             call8(
                 entry, load(block, 0), load(block, 1), load(block, 2), load(block, 3), load(block, 4), load(block, 5),
                 load(block, 6), load(block, 7),
             )  # fmt: skip
-        return 0
+        return error_of_blocks(frame, load(context, 0))
 
     return function

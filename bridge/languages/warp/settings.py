@@ -19,8 +19,8 @@ _WITHOUT_EFFECT = frozenset({
     "kernel_cache_dir",
     # How Warp compiles, and not what.
     "compile_time_trace", "line_directives", "strip_hash", "use_precompiled_headers",
-    # The options of a module have the block of the latest launch. On the CPU the bridge runs blocks of one thread.
-    "block_dim", "enable_cpu_blocks",
+    # The options of a module have the block of the latest launch.
+    "block_dim",
 })  # fmt: skip
 """The settings that change no machine code. Any other counts, also one of a later Warp."""
 
@@ -48,8 +48,8 @@ def settings_of(kernel: wp.Kernel) -> tuple[str, ...]:
 
 def block_dim_on(platform: str, block_dim: int | None) -> int:
     """The threads of a block that the bridge launches where ``block_dim`` of them are asked for."""
-    if platform == "cpu":
-        return 1
+    if platform == "cpu":  # before 1.19 Warp has blocks of one thread there
+        return block_dim if block_dim and getattr(wp.config, "enable_cpu_blocks", False) else 1
     return _CUDA_BLOCK if block_dim is None else block_dim
 
 

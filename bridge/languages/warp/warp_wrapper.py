@@ -54,7 +54,7 @@ def warp_wrapper(
                 f"{', '.join(parameter.name for parameter in passed)}. Outputs are not passed."
             )
         if module.hashers is not hashers or len(programs) >= PROGRAMS_KEPT:
-            hashers, usual = module.hashers, (None, None)
+            usual, hashers = (None, None), module.hashers
             programs.clear()
         statics = tuple([StaticValue.of(args[index], kernel, parameter) for index, parameter in values])
         key = statics, configured(), own if given else None

@@ -57,7 +57,8 @@ def jax_kernel(
             nothing is written to it (:func:`bridge.languages.warp.inputs.declare_writes` says so of C++).
         num_outputs: Number of arrays returned, in/out arguments included.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
-        launch_dims: Threads along each dimension, an int or up to four; by default the shape of the first array.
+        launch_dims: Threads along each dimension, an int or up to four; by default the shape of the first array. They
+            are as many as the kernel unpacks of ``wp.tid()``; extents that are left out here are one.
         output_dims: Shape of the outputs, in elements (an array of ``vec3`` has no dimension for the 3): one for all,
             or a dict by name. By default the launch dimensions; with ``enable_backward=True`` the shape of the first
             array, where it has the rank of the output, as in Warp.
@@ -65,11 +66,12 @@ def jax_kernel(
         module_preload_mode: Warp's ``JaxModulePreloadMode``. It changes nothing: JAX loads a kernel on all devices of a
             platform when it lowers the call for the platform, before the program runs.
         enable_backward: Whether ``jax.grad`` and ``jax.vjp`` use the adjoint that Warp generates. By default they do if
-            there is one; this does not slow the forward call. True requires one.
+            there is one; this does not slow the forward call. An adjoint of loops that may be wrong is refused then.
+            True requires an adjoint, and is your word that you checked it.
         has_side_effect: Run the kernel even if nothing uses its results. Such a call has no derivative.
         block_dim: Threads of a block on CUDA, 256 by default. A kernel that works on tiles is launched with it as the
-            last of ``launch_dims``; on the CPU, where one thread does the work of a block (whatever
-            ``warp.config.enable_cpu_blocks`` says), that dimension is dropped.
+            last of ``launch_dims``. On the CPU one thread does the work of a block, and that dimension is dropped; with
+            ``warp.config.enable_cpu_blocks`` (Warp 1.19) ``block_dim`` threads do it there, too.
 
     Returns:
         A function of the kernel's inputs that returns a list: in/out arguments, then outputs. Arrays of vectors or
@@ -88,7 +90,8 @@ def jax_kernel(
             not empty.
         AbiError: The bridge does not understand the launches of the installed Warp.
         KernelCompileError: When called: Warp cannot compile the kernel, or it refers to a JAX array.
-        DifferentiationError: ``enable_backward`` is True but there is no adjoint.
+        DifferentiationError: ``enable_backward`` is True but there is no adjoint; or, when differentiated: the adjoint
+            of a loop may be wrong.
 
     A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error.
 

@@ -33,7 +33,7 @@ from reports import Status
 from suites.backends.backend import Backend
 from suites.checks.drawn.drawn_inputs import battery
 from suites.checks.drawn.shrinking import cure, shrunk
-from suites.checks.judging.cell_verdict import judge_kernel
+from suites.checks.judging.cell_verdict import judge_bare
 from suites.checks.judging.gradients import cotangent_values, random_cotangents, true_cotangents
 from suites.checks.judging.reasons import with_inputs
 from suites.declare.given_inputs import input_names
@@ -218,7 +218,7 @@ def judge_battery(
         )
 
     def judge(drawn: Judged) -> Verdict:
-        return judge_kernel(operator, backend, drawn.inputs, device, by=drawn.judge)
+        return judge_bare(operator, backend, drawn.inputs, device, by=drawn.judge)
 
     for each in battery:
         yield each.name, judge_shrunk(operator, each, judge, judged)
@@ -237,9 +237,10 @@ def judge_shrunk(
     """
     verdict = judge(drawn)
     if not verdict.status.wrong:
-        return verdict
-    found = shrunk(operator, drawn.inputs, verdict, lambda inputs: judge(truth(operator, drawn.name, inputs)))
-    return with_cure(operator, *found)
+        return with_cure(operator, drawn.inputs, verdict)
+    inputs, found = shrunk(operator, drawn.inputs, verdict, lambda inputs: judge(truth(operator, drawn.name, inputs)))
+    # What few simple elements have in common may be chance.
+    return replace(with_cure(operator, inputs, found), cause=verdict.cause)
 
 
 def with_cure(operator: Operator, inputs: Inputs, verdict: Verdict) -> Verdict:

@@ -72,6 +72,12 @@ def is_parameter(array: Array, inputs: Inputs) -> bool:
     return array.size == 1 and any(other.size > 1 for other in inputs)
 
 
+def whole_numbers(operator: Operator, inputs: Inputs, seed: int = 0) -> Inputs:
+    """Whole numbers in place of floats: their sums are exact, so that a term that a kernel leaves out shows."""
+    names = ["whole" if array.dtype.kind == "f" and not is_parameter(array, inputs) else None for array in inputs]
+    return filled(operator, inputs, names, np.random.default_rng(seed))
+
+
 def filled(operator: Operator, sample: Inputs, names: Sequence[str | None], random: np.random.Generator) -> Inputs:
     """Returns the sample with patterns in the inputs that have a name in ``names``, fitted to their domains."""
     found = []

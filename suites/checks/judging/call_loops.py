@@ -117,6 +117,28 @@ def keeps_bits(case: Case) -> bool:
     return operator.deterministic(backend, case.platform) and not operator.kernel(backend).parallel
 
 
+def is_parallel(case: Case) -> bool:
+    """Tells whether a kernel has parallel loops on the CPU."""
+    return case.platform == "cpu" and case.operator.kernel(case.backend).parallel
+
+
+REPEAT_S, MOST_S = 0.1, 2.0
+"""How long calls are repeated at least; and at most, on a machine that is too busy to reach that."""
+
+
+def until_concurrent(loop: CallLoop, count: int) -> Turns:
+    """Runs a loop again and again, until a call differs or it has computed for long enough.
+
+    On a busy machine the second thread of a parallel loop often begins when the first has ended.
+    """
+    begin, processor = time.perf_counter(), time.process_time()
+    while True:
+        turns = loop.turns(count)
+        passed = time.perf_counter() - begin
+        if turns.differing or passed >= MOST_S or min(passed, time.process_time() - processor) >= REPEAT_S:
+            return turns
+
+
 def calls_in(loop: CallLoop, seconds: float, most: int) -> int:
     """Returns how many calls take about so long: at least one for each set, at most ``most``."""
     count = least = len(loop.sets[0])

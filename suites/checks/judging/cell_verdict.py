@@ -47,6 +47,9 @@ MOST_REPEATED_BYTES = 1 << 22
 SMALL_BYTES = 1 << 17
 """The truth of a call with so many bytes is kept until the other kernels of the operator have been checked."""
 
+ANY_INPUTS = (Status.COMPILE_ERROR, Status.WRONG_SHAPE, Status.WRONG_DTYPE)
+"""What is wrong whatever the values of the inputs are."""
+
 Judge = Callable[[list[Array]], Verdict]
 
 
@@ -66,6 +69,14 @@ def judge_kernel(
         device: Where it runs; None for JAX's default device.
         by: Judges the results; by default they are compared with the operator's truth.
     """
+    verdict = judge_bare(operator, backend, inputs, device, by)
+    return verdict if verdict.status in ANY_INPUTS else with_inputs(verdict, operator, inputs)
+
+
+def judge_bare(
+    operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None, by: Judge | None = None
+) -> Verdict:
+    """Judges like :func:`judge_kernel`; the reason does not show the inputs."""
     placed = jax.default_device(device) if device else contextlib.nullcontext()
     with precision(*(array.dtype for array in inputs)), placed:
         arguments = [jax.device_put(array) for array in inputs]
@@ -93,12 +104,12 @@ def judge_kernel(
             if not why_unguarded(backend, platform) and size_bytes <= MOST_GUARDED_BYTES:
                 guarded = run_guarded(lambda number: run_poisoned(program, outs, arguments, POISONS[number]))
                 if guarded.fault:
-                    return with_inputs(guarded.fault, operator, inputs)
+                    return guarded.fault
             more = REPETITIONS[platform] if size_bytes <= MOST_REPEATED_BYTES else 0
             poisons = [POISONS[number % len(POISONS)] for number in range(len(POISONS) + more)]
             runs = [run_poisoned(program, outs, arguments, poison) for poison in poisons]
         except WrittenBeyond as beyond:
-            return with_inputs(Verdict(Status.OUT_OF_BOUNDS, str(beyond), None), operator, inputs)
+            return Verdict(Status.OUT_OF_BOUNDS, str(beyond), None)
         except Exception as error:
             return Verdict(status_of(error), described(error), None)
         after = [np.asarray(array) for array in arguments]
@@ -118,7 +129,7 @@ def judge_kernel(
                 verdict = _also(again, runs[0], verdict, judged)
             if not verdict.status.failed and calls and not guarded.calls:
                 verdict = guarded.unseen
-        return with_inputs(verdict, operator, inputs)
+        return verdict
 
 
 def _also(again: list[Any], results: list[Any], verdict: Verdict, judged: Judge) -> Verdict:

@@ -24,7 +24,7 @@ class CheckFailed(AssertionError):
     """Ends a check that did not pass; the verdict says what is wrong."""
 
     def __init__(self, verdict: Verdict):
-        super().__init__(f"{verdict.status}: {verdict.reason}")
+        super().__init__(f"{verdict.status}: {verdict.words}")
         self.verdict = verdict
 
 
@@ -134,7 +134,7 @@ def outcome(excinfo: pytest.ExceptionInfo[BaseException] | None) -> tuple[Status
         return Status.PASSED, None
     error = excinfo.value
     if isinstance(error, CheckFailed):
-        return error.verdict.status, error.verdict.reason
+        return error.verdict.status, error.verdict.words
     if isinstance(error, pytest.skip.Exception):
         return Status.SKIPPED, str(error)
     return status_of(error), described(error)

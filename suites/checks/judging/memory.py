@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import mmap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from suites.backends.backend import Backend
 from suites.guards import page_faults
 from suites.guards.guarded_calls import Trespass, guarded_calls
 from suites.numerics.arrays import Array, Inputs
+from suites.numerics.patterns import places
 from suites.numerics.verdict import Verdict
 
 # Filled outputs. A program takes its inputs and one donated array for each output. XLA then uses the memory of that
@@ -74,15 +75,21 @@ def disagreement(first: list[Array], second: list[Array], *, deterministic: bool
     if not differing:
         return None
     index = differing[0]
-    unwritten = np.ones(first[index].size, bool)
-    for result, byte in ((first[index], POISONS[0]), (second[index], POISONS[1])):
-        unwritten &= (result.reshape(-1, 1).view(np.uint8) == byte).all(axis=1)
-    if unwritten.any():
-        reason = f"output {index}: {int(unwritten.sum())} of {unwritten.size} elements were never written"
-        return Verdict(Status.UNWRITTEN_OUTPUT, reason, None)
+    same = unwritten(((first[index], POISONS[0]), (second[index], POISONS[1])))
+    if same.any():
+        reason = f"output {index}: {int(same.sum())} of {same.size} elements were never written"
+        where = places(same)
+        return Verdict(Status.UNWRITTEN_OUTPUT, reason, None, cause=where and f"{where} is never written")
     if deterministic:
         return Verdict(Status.NONDETERMINISTIC, f"output {index} differs between two runs on the same inputs", None)
     return None
+
+
+def unwritten(runs: Iterable[tuple[Array, int]]) -> Array:
+    """Where a result holds in each run the byte that the output was filled with."""
+    found = [(run.reshape(-1, 1).view(np.uint8) == byte).all(axis=1).reshape(run.shape) for run, byte in runs]
+    same: Array = np.logical_and.reduce(found)
+    return same
 
 
 def _filled(out: Any, byte: int) -> jax.Array:

@@ -20,13 +20,14 @@ import jax
 import numpy as np
 
 from reports import Status
+from suites.checks.judging import dependence
 from suites.checks.judging.memory import WrittenBeyond
 from suites.declare import answers
 from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
 from suites.numerics import arrays
 from suites.numerics.arrays import Array, Inputs
-from suites.numerics.traced import formula
+from suites.numerics.traced import formula, has_constants
 from suites.numerics.verdict import Verdict
 
 DOUBTFUL = 1e3
@@ -51,13 +52,15 @@ def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict
     """Adds the inputs to the reason of a verdict that is not PASSED.
 
     Short inputs, and those that are equal in nearly all places, are shown as code that makes them. Others are shown by
-    shape, with the element at the place of the worst result if there is one.
+    shape, with the part that the worst result depends on, if trials show one.
     """
     if verdict.status is Status.PASSED:
         return verdict
-    place = tuple(verdict.accuracy.worst_index) if verdict.accuracy and verdict.accuracy.worst_index else None
-    named = zip(input_names(operator.reference, len(inputs)), inputs, strict=True)
-    shown = [_shown(*one, place) for one in named]
+    parts: Sequence[Any] = [None] * len(inputs)
+    if verdict.output is not None and verdict.accuracy and any(array.size > SHOWN_ELEMENTS for array in inputs):
+        parts = dependence.parts(operator, inputs, verdict.output, tuple(verdict.accuracy.worst_index or ()))
+    named = zip(input_names(operator.reference, len(inputs)), inputs, parts, strict=True)
+    shown = [_shown(*one) for one in named]
     separator = "; " if all(" = " in each for each in shown) else ", "
     return replace(
         verdict, reason=f"{verdict.reason}{_allowed(verdict, operator, inputs)}; inputs: {separator.join(shown)}"
@@ -67,18 +70,29 @@ def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict
 def _allowed(verdict: Verdict, operator: Operator, inputs: Inputs) -> str:
     """Says where a bound comes from that a result leaves by little, and what cures it."""
     used = verdict.accuracy.budget_used if verdict.accuracy else None
-    if verdict.status is not Status.WRONG_VALUE or used is None or not used < DOUBTFUL or not operator.derives_truth:
+    if (
+        verdict.status is not Status.WRONG_VALUE
+        or used is None
+        or not used < DOUBTFUL
+        or verdict.cause
+        or not operator.derives_truth
+    ):
         return ""
     if operator.tolerance is not None:
         return f"; allowed by tolerance={operator.tolerance:g}"
     computed = formula(operator.reference, inputs)
+    exact = (
+        "; its constants count as exact, so that better ones are refused"
+        if has_constants(operator.reference, inputs)
+        else ""
+    )
     return (
-        f"; the bound holds for every order of sums and products in the reference: {computed}. If the kernel is right, "
-        "declare tolerance=, or write the reference by the kernel's formula"
+        f"; the bound holds for every order of sums and products in the reference: {computed}{exact}. If the kernel is "
+        "right, declare tolerance=, or write the reference by the kernel's formula"
     )
 
 
-def _shown(name: str, array: Array, place: tuple[int, ...] | None) -> str:
+def _shown(name: str, array: Array, part: dependence.Index | None) -> str:
     dtype = f"np.{array.dtype.name}" if array.dtype.name != "bfloat16" else "'bfloat16'"
     if not array.size:
         return f"{name} = np.zeros({array.shape}, {dtype})"
@@ -92,9 +106,12 @@ def _shown(name: str, array: Array, place: tuple[int, ...] | None) -> str:
         changes = "".join(f"; {name}.flat[{i}] = {_text(flat[i].item())}" for i in others)
         return f"{name} = np.full({size}, {_text(rest.item())}, {dtype}){changes}"
     shape = f"{name}: {array.dtype}{list(array.shape)}"
-    if place is None or len(place) != array.ndim or any(i >= n for i, n in zip(place, array.shape, strict=True)):
+    if part is None:
         return shape
-    return f"{shape}, {name}{list(place)} = {array[place]}"
+    held = np.asarray(array[part]).reshape(-1)
+    more = ", ..." if held.size > SHOWN_ELEMENTS else ""
+    values = str(array[part]) if not array[part].ndim else f"[{_text(held[:SHOWN_ELEMENTS].tolist())[1:-1]}{more}]"
+    return f"{shape}, {name}[{', '.join(':' if isinstance(i, slice) else str(i) for i in part)}] = {values}"
 
 
 def _equal(flat: Array, value: Any) -> Array:
@@ -229,9 +246,9 @@ def _line(several: Sequence[Any], command: Sequence[str]) -> str:
     )
 
 
-def _rank(found: Any) -> tuple[int, bool, int, int]:
-    cause = list(CAUSES).index(found.status)
-    return cause, _is_imprecise(found), _length_of_inputs(found), len(found.reason or "")
+def _rank(found: Any) -> tuple[int, bool, bool, int, int]:
+    status = list(CAUSES).index(found.status)
+    return status, _is_imprecise(found), found.cause is None, _length_of_inputs(found), len(found.reason or "")
 
 
 def _is_imprecise(found: Any) -> bool:

@@ -148,7 +148,7 @@ class Estimate:
     @property
     def is_float(self) -> bool:
         """Whether its dtype is a float, real or complex."""
-        return self.dtype.name in WIDE
+        return self.dtype in WIDE
 
     @property
     def is_complex(self) -> bool:
@@ -219,11 +219,11 @@ def steps_of(operands: Sequence[Estimate], new: int = 1) -> int:
 def of_input(array: Array) -> Estimate:
     """An input of the kernel. It is exact, except that a subnormal number may be flushed to zero."""
     dtype = array.dtype
-    if dtype.name not in WIDE:
+    if dtype not in WIDE:
         if dtype.kind not in "iub":
             raise Underivable(f"no bound is derived for {dtype}")
         return Estimate(array, None, dtype)
-    value = array.astype(WIDE[dtype.name])
+    value = array.astype(WIDE[dtype])
     if dtype.kind == "c":
         lost = np.hypot(_flushed(value.real, dtype), _flushed(value.imag, dtype))
     else:
@@ -259,7 +259,7 @@ def of_constant(value: Any, like: Any = None) -> Estimate:
 
 def unit(dtype: np.dtype[Any]) -> float:
     """Unit roundoff of a dtype and of its wide type, added: truth is rounded as often as the result."""
-    return float(finfo(dtype).eps) / 2 + float(np.finfo(np.dtype(WIDE[dtype.name])).eps) / 2
+    return float(finfo(dtype).eps) / 2 + float(np.finfo(np.dtype(WIDE[dtype])).eps) / 2
 
 
 def rounded(
@@ -275,9 +275,9 @@ def rounded(
         unknown: True where nothing is known of the result, although ``error`` is finite.
         flushes: Intermediate results that may be flushed to zero.
     """
-    if dtype.name not in WIDE:
+    if dtype not in WIDE:
         raise Underivable("integers that depend on a rounded number are not only added up")
-    value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
+    value = np.asarray(value).astype(WIDE[dtype], copy=False)
     tiny = float(finfo(dtype).tiny)
     size = np.abs(value)
     # The rounding error is relative to the computed result, which may be larger than truth by ``error``.
@@ -305,7 +305,7 @@ def selected(value: Array, error: Array | None, dtype: np.dtype[Any]) -> Estimat
         error: The largest error of the numbers that may be selected; None if all are exact.
         dtype: The dtype of the result.
     """
-    if error is not None and dtype.name in WIDE and dtype.kind != "c":
+    if error is not None and dtype in WIDE and dtype.kind != "c":
         error = np.where(np.abs(value) <= float(finfo(dtype).tiny), 2 * error, error)
     return Estimate(value, error, dtype)
 
@@ -341,7 +341,7 @@ def in_any_order(
         reach: As in :class:`Estimate`, of a product.
     """
     dtype, value, own = found.dtype, found.value, found.own
-    if dtype.name not in WIDE:
+    if dtype not in WIDE:
         return found
     largest, steps, overflows = float(finfo(dtype).max), steps_of(operands, new), np.zeros((), bool)
     several = exact is not None

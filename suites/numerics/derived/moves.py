@@ -27,6 +27,29 @@ def _moved(function: Callable[[Array, Params], Any]) -> Rule:
     return apply
 
 
+def _concatenate(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    return [joined(operands, lambda arrays: np.concatenate(arrays, params["dimension"]))]
+
+
+def _pad(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    """The rule of a pad: NumPy spreads the elements, and a negative width takes some away at an end."""
+    config, shape = params["padding_config"], outs[0].shape
+    starts, steps = [low for low, _, _ in config], [inner + 1 for _, _, inner in config]
+
+    def padded(arrays: list[Array]) -> Array:
+        found = np.full(shape, arrays[1], arrays[0].dtype)
+        # The first and the last elements that lie within the result.
+        first = [-(min(start, 0) // step) for start, step in zip(starts, steps, strict=True)]
+        ends = [max(-((start - extent) // step), 0) for start, step, extent in zip(starts, steps, shape, strict=True)]
+        source = arrays[0][tuple(map(slice, first, ends))]
+        at = [start + step * skipped for start, step, skipped in zip(starts, steps, first, strict=True)]
+        places = zip(at, steps, source.shape, strict=True)
+        found[tuple(slice(place, place + step * count, step) for place, step, count in places)] = source
+        return found
+
+    return [joined(operands, padded)]
+
+
 def _slice(array: Array, params: Params) -> Array:
     starts, ends = params["start_indices"], params["limit_indices"]
     strides = params["strides"] or (1,) * array.ndim
@@ -175,6 +198,8 @@ RULES: dict[str, Rule] = {
         ("copy", "copy_p", "stop_gradient", "optimization_barrier", "sharding_constraint", "device_put"),
         lambda operands, params, outs: list(operands),
     ),
+    "concatenate": _concatenate,
+    "pad": _pad,
     "gather": _gather,
     "sort": _sort,
     "top_k": _top_k,
@@ -184,7 +209,10 @@ RULES: dict[str, Rule] = {
 }
 """The rule of each primitive, by its name."""
 
-FOR_INTEGERS = {*("reshape", "broadcast_in_dim", "transpose", "squeeze", "slice", "rev", "copy", "stop_gradient")}
+FOR_INTEGERS = {
+    *("reshape", "broadcast_in_dim", "transpose", "squeeze", "slice", "rev", "copy", "stop_gradient"),
+    *("concatenate", "pad"),
+}
 """Primitives whose rules treat exact integers as XLA does, without compiling anything."""
 
 FOR_COMPLEX = {*FOR_INTEGERS, "optimization_barrier", "gather", "scatter", "scatter-add", "scatter-sub"}
@@ -192,7 +220,7 @@ FOR_COMPLEX = {*FOR_INTEGERS, "optimization_barrier", "gather", "scatter", "scat
 
 ALL = 1 << 30
 SOURCES: dict[str, int] = {
-    **dict.fromkeys(("concatenate", "pad", "split", "stack", "tile", "unstack"), ALL),
+    **dict.fromkeys(("split", "stack", "tile", "unstack"), ALL),
     "dynamic_slice": 1,
     "dynamic_update_slice": 2,
 }

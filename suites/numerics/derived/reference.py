@@ -4,13 +4,15 @@ The reference is traced in the tested dtypes to a jaxpr. The jaxpr is then evalu
 (:mod:`suites.numerics.derived.estimate`): a true value in a wide type, with a bound on the error of any kernel that
 computes the same function in the tested dtypes. The bound holds for every order of sums and products.
 
-Loops of unknown length, primitives without a rule and arrays of very many elements have no derived bound. They get the
-tolerance that :func:`suites.derived_truth` documents.
+Long loops, primitives without a rule and arrays of very many elements have no derived bound. They get the tolerance
+that :func:`suites.derived_truth` documents. Their truth is computed in the same way, by the values of the rules alone:
+XLA flushes subnormal numbers to zero, and a GPU does not, so that they compare differently.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -34,13 +36,16 @@ from suites.numerics.derived.estimate import (
 )
 from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
 from suites.numerics.precision import needs_x64
-from suites.numerics.traced import CALLS, called, evaluated, jaxprs, traced
+from suites.numerics.traced import CALLS, called, equations, evaluated, jaxprs, traced
 
-STEPS = 4096
-"""Steps up to which a scan is followed."""
+MOST_APPLIED = 128
+"""Operations in all steps of a loop up to which it is followed: a step of Python takes thousands of times XLA's."""
 
 MOST_ELEMENTS = 1 << 28
 """Elements of all results in the reference up to which they are followed: it takes a minute and a few GiB."""
+
+MOST_BY_NUMPY = 1 << 20
+"""Elements of all results up to which truth without a bound is computed by NumPy: it takes a second."""
 
 GROWTH = 1024
 """How many times the largest value that a loop has carried so far the sum of absolute values may be."""
@@ -99,7 +104,7 @@ def explain_truth(reference: Reference, inputs: Arrays) -> str:
         outputs = _derived(reference, inputs)
     except Underivable as reason:
         for expected in _tolerated(reference, inputs, None):
-            if expected.dtype.name in WIDE:
+            if expected.dtype in WIDE:
                 tolerance = f"{_default(expected.dtype):.1e}".replace("e-0", "e-")
                 return f"tolerance {tolerance} of the largest result, because {reason}"
         return f"equal to the reference bit for bit, because {reason}"
@@ -117,7 +122,7 @@ def _derived(reference: Reference, inputs: Arrays, *, keeps_unknown: bool = Fals
         raise Underivable(f"the reference computes more than {MOST_ELEMENTS} elements")
     number_steps()
     with np.errstate(all="ignore"):
-        results = _inside(closed, [of_input(array) for array in inputs])
+        results = _inside(_by_rule, closed, [of_input(array) for array in inputs])
         return tuple(_expected(index, result, keeps_unknown) for index, result in enumerate(results))
 
 
@@ -155,25 +160,29 @@ def elements(jaxpr: Any) -> int:
     return total
 
 
-def _apply(equation: Any, operands: list[Estimate]) -> list[Estimate]:
-    """The results of one equation."""
+def _apply(by_rule: ByRule, equation: Any, operands: list[Estimate]) -> list[Estimate]:
+    """The results of one equation. If it calls no function, ``by_rule`` gives them."""
     primitive, params = equation.primitive, equation.params
     outs = [variable.aval for variable in equation.outvars]
     if primitive.name in CALLS:
-        return _inside(called(params), operands)
-    if primitive.name == "scan":
-        return _scan(params, operands)
+        return _inside(by_rule, called(params), operands)
     if primitive.name == "cond":
         which, *rest = operands
         if which.error is not None and which.error.any():
             raise Underivable("a branch of `cond` depends on a rounded number")
         branches = params["branches"]
-        return _inside(branches[int(np.clip(int(which.value), 0, len(branches) - 1))], rest)
+        return _inside(by_rule, branches[int(np.clip(int(which.value), 0, len(branches) - 1))], rest)
     if primitive.name == "platform_index":
         names = params["platforms"]
         index = next(i for i, those in enumerate(names) if those is None or "cpu" in those)
         return [Estimate(np.asarray(index, outs[0].dtype), None, outs[0].dtype)]
-    return _overflowing(operands, _by_rule(equation, operands, outs))
+    if primitive.name in _LOOPS:
+        try:
+            return _LOOPS[primitive.name](by_rule, params, operands)
+        except Underivable:
+            if by_rule is not _by_value:
+                raise
+    return _overflowing(operands, by_rule(equation, operands, outs))
 
 
 def _overflowing(operands: list[Estimate], results: list[Estimate]) -> list[Estimate]:
@@ -230,35 +239,73 @@ def _only_exact_integers(operands: list[Estimate], outs: list[Any]) -> bool:
     )
 
 
-def _inside(jaxpr: Any, operands: Sequence[Estimate]) -> list[Estimate]:
-    return evaluated(jaxpr, operands, _apply, of_constant)
+ByRule = Callable[[Any, list[Estimate], list[Any]], list[Estimate]]
 
 
-def _scan(params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
+def _inside(by_rule: ByRule, jaxpr: Any, operands: Sequence[Estimate]) -> list[Estimate]:
+    return evaluated(jaxpr, operands, functools.partial(_apply, by_rule), of_constant)
+
+
+def _applied(jaxpr: Any) -> int:
+    """How many operations a jaxpr applies; a loop of unknown length counts as one step."""
+    total = 0
+    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        inner = jaxprs(equation.params.values())
+        total += int(equation.params.get("length", 1) or 1) * sum(map(_applied, inner)) if inner else 1
+    return total
+
+
+def _scan(by_rule: ByRule, params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
     """Follows each step of a scan."""
-    length = params["length"]
+    length, body = params["length"], params["jaxpr"]
     if "num_consts" in params:
         consts, carries = params["num_consts"], params["num_carry"]
     else:  # since jax 0.11.2
         consts, carries, _ = map(len, params["ft_in"].unpack())
-    if length > STEPS:
-        raise Underivable(f"a `scan` of {length} steps is longer than {STEPS}")
+    if length * _applied(body) > MOST_APPLIED:
+        raise Underivable(f"a `scan` of {length} steps applies more than {MOST_APPLIED} operations")
     fixed, carry, rows = operands[:consts], operands[consts : consts + carries], operands[consts + carries :]
     peaks = [np.abs(each.value) for each in carry]
-    avals = params["jaxpr"].out_avals[carries:]
+    avals = body.out_avals[carries:]
     stacks: list[list[Estimate]] = [[] for _ in avals]
     order = range(length - 1, -1, -1) if params["reverse"] else range(length)
     for step in order:
         here = [row.moved(operator.itemgetter(step)) for row in rows]
-        results = _inside(params["jaxpr"], [*fixed, *carry, *here])
-        peaks = [np.fmax(peak, np.abs(each.value)) for peak, each in zip(peaks, results, strict=False)]
-        carry = [_limited(each, peak) for each, peak in zip(results, peaks, strict=False)]
+        results = _inside(by_rule, body, [*fixed, *carry, *here])
+        carry, peaks = _carried(results[:carries], peaks)
         for stack, result in zip(stacks, results[carries:], strict=True):
             stack.append(result)
     for stack, aval in zip(stacks, avals, strict=True):
         ordered = stack[::-1] if params["reverse"] else stack
         carry.append(joined(ordered, np.stack) if stack else of_input(np.zeros((0, *aval.shape), aval.dtype)))
     return carry
+
+
+def _while(by_rule: ByRule, params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
+    """Follows each step of a loop that counts. The end of another, such as of Newton's, is a choice of its author."""
+    asked = [atom.aval for each in equations(params["cond_jaxpr"].jaxpr) for atom in each.invars]
+    if by_rule is not _by_value and any(np.dtype(aval.dtype).kind not in "iub" for aval in asked):
+        raise Underivable("a `while` loop ends by a comparison of floats")
+    ends = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    fixed, consts, carry = operands[: ends[0]], operands[ends[0] : ends[1]], operands[ends[1] :]
+    peaks = [np.abs(each.value) for each in carry]
+    for _ in range(MOST_APPLIED // max(1, _applied(params["body_jaxpr"]))):
+        (goes_on,) = _inside(by_rule, params["cond_jaxpr"], [*fixed, *carry])
+        if goes_on.error is not None and goes_on.error.any():
+            raise Underivable("the end of a `while` loop depends on a rounded number")
+        if not goes_on.value:
+            return carry
+        carry, peaks = _carried(_inside(by_rule, params["body_jaxpr"], [*consts, *carry]), peaks)
+    raise Underivable(f"a `while` loop applies more than {MOST_APPLIED} operations")
+
+
+_LOOPS = {"scan": _scan, "while": _while}
+
+
+def _carried(results: list[Estimate], peaks: list[Array]) -> tuple[list[Estimate], list[Array]]:
+    """What a step of a loop carries on, and the largest values that the loop has carried."""
+    peaks = [np.fmax(peak, np.abs(each.value)) for peak, each in zip(peaks, results, strict=True)]
+    return [_limited(each, peak) for each, peak in zip(results, peaks, strict=True)], peaks
 
 
 def _limited(carried: Estimate, peak: Array) -> Estimate:
@@ -280,24 +327,50 @@ def _default(dtype: np.dtype[Any]) -> float:
 def _tolerated(reference: Reference, inputs: Arrays, tolerance: float | None) -> tuple[Expected, ...]:
     """The reference in float64, with a tolerance relative to each result and to the largest."""
 
-    def results(arrays: Sequence[Array]) -> list[Any]:
-        return jax.tree.leaves(reference(*map(jnp.asarray, arrays)))
-
-    with in_double(needs_x64(*(each.dtype for each in inputs))):
-        dtypes = [np.asarray(leaf).dtype for leaf in results(inputs)]
-    with in_double():
-        widened = [array.astype(_IN_DOUBLE.get(array.dtype.kind, array.dtype)) for array in inputs]
-        values = [np.asarray(leaf) for leaf in results(widened)]
+    widened = tuple(array.astype(_IN_DOUBLE.get(array.dtype.kind, array.dtype)) for array in inputs)
+    try:
+        dtypes = [each.dtype for each in traced(reference, inputs).out_avals]
+        closed = traced(reference, widened, in_double=True)
+        if elements(closed.jaxpr) > MOST_BY_NUMPY:
+            raise Underivable("it is computed by XLA")
+        with np.errstate(all="ignore"):
+            found = _inside(_by_value, closed, [_exact(array) for array in widened])
+        values = [each.value for each in found]
+    except (Underivable, TypeError):  # no jaxpr that NumPy can follow, with keys of random numbers for instance
+        with in_double(needs_x64(*(each.dtype for each in inputs))):
+            dtypes = [np.asarray(leaf).dtype for leaf in jax.tree.leaves(reference(*map(jnp.asarray, inputs)))]
+        with in_double():
+            values = [np.asarray(leaf) for leaf in jax.tree.leaves(reference(*map(jnp.asarray, widened)))]
     return tuple(_near(value, dtype, tolerance) for value, dtype in zip(values, dtypes, strict=True))
 
 
+def _exact(array: Array) -> Estimate:
+    return Estimate(array.astype(WIDE.get(array.dtype, array.dtype)), None, array.dtype)
+
+
+_BY_XLA = {"dot_general", "conv_general_dilated"}
+"""Primitives that compare nothing, and that XLA computes much faster."""
+
+
+def _by_value(equation: Any, operands: list[Estimate], outs: list[Any]) -> list[Estimate]:
+    """The results of an operation without their errors, rounded to their dtypes; by XLA where no rule holds."""
+    operands = [Estimate(each.value, None, each.dtype) for each in operands]
+    try:
+        if equation.primitive.name in _BY_XLA:
+            raise Underivable("it is computed by XLA")
+        found = [each.value for each in _by_rule(equation, operands, outs)]
+    except Underivable:
+        found = by_jax(equation.primitive, [each.value.astype(each.dtype) for each in operands], equation.params)
+    return [_exact(np.asarray(value).astype(out.dtype)) for value, out in zip(found, outs, strict=True)]
+
+
 def _near(value: Array, dtype: np.dtype[Any], tolerance: float | None) -> Expected:
-    if dtype.name not in WIDE:
+    if dtype not in WIDE:
         if dtype.kind not in "iub":
             raise TypeError(f"an output of the reference is {dtype}, which cannot be judged; expected numbers.")
         return exact(value.astype(dtype))
     relative = _default(dtype) if tolerance is None else tolerance
-    value = value.astype(WIDE[dtype.name])
+    value = value.astype(WIDE[dtype])
     sizes = np.abs(np.where(np.isfinite(value), value, 0))
     margin = relative * (sizes + sizes.max(initial=0)) + float(finfo(dtype).tiny)
     return Expected(value, dtype, margin)

@@ -57,7 +57,7 @@ def _step(
         ulps: The error of the operation in units of u: 1 if it is one correctly rounded operation.
         **more: Other arguments of :func:`in_any_order`.
     """
-    value = np.asarray(value).astype(WIDE[dtype.name], copy=False)
+    value = np.asarray(value).astype(WIDE[dtype], copy=False)
     is_complex = dtype.kind == "c"
     found = rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4 if is_complex else 1)
     new, once = (math.ceil(ulps), False) if is_complex else (1, True)
@@ -90,7 +90,7 @@ def _added(sign: int) -> Rule:
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x, y), dtype = operands, outs[0].dtype
         value = x.value + y.value if sign > 0 else x.value - y.value
-        if dtype.name not in WIDE:
+        if dtype not in WIDE:
             return [of_integers(value, x.errors + y.errors, dtype)]
         quanta = np.minimum(x.terms_quanta, y.terms_quanta)
         found = _step(operands, dtype, value, x.owns + y.owns, x.sizes + y.sizes, quanta)
@@ -105,7 +105,7 @@ def _added(sign: int) -> Rule:
 
 def _mul(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x, y), dtype = operands, outs[0].dtype
-    if dtype.name not in WIDE:
+    if dtype not in WIDE:
         error = np.abs(x.value) * y.errors + (np.abs(y.value) + y.errors) * x.errors
         return [of_integers(x.value * y.value, error, dtype)]
     a, b = np.abs(x.value), np.abs(y.value)
@@ -125,9 +125,9 @@ def _mul(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x, y), dtype = operands, outs[0].dtype
-    if dtype.name not in WIDE:
+    if dtype not in WIDE:
         raise Underivable("no bound is derived for quotients of integers that depend on a rounded number")
-    value = np.asarray(x.value / y.value).astype(WIDE[dtype.name], copy=False)
+    value = np.asarray(x.value / y.value).astype(WIDE[dtype], copy=False)
     ulps: Any = COMPLEX_DIVISION
     quanta: Any = 0.0
     once: Any = False
@@ -232,7 +232,7 @@ def _abs(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 def _complex(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     x, y = operands
-    value = (x.value + 0j).astype(WIDE[outs[0].dtype.name])
+    value = (x.value + 0j).astype(WIDE[outs[0].dtype])
     value.imag = y.value
     exact = x.error is None and y.error is None
     return [Estimate(value, None if exact else np.hypot(x.errors, y.errors), outs[0].dtype)]
@@ -281,8 +281,8 @@ def _convert(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x,), dtype = operands, outs[0].dtype
     if dtype == x.dtype:
         return [x]
-    if dtype.name in WIDE:
-        value = np.asarray(x.value.astype(WIDE[dtype.name]))
+    if dtype in WIDE:
+        value = np.asarray(x.value.astype(WIDE[dtype]))
         once = fits(value, dtype)
         if x.error is None and np.all(once):
             return [Estimate(value, None, dtype)]

@@ -49,7 +49,7 @@ def summed(
         varied: True where the terms take many values.
         double: Whether truth was added up in float64, however wide its type is.
     """
-    if dtype.name not in WIDE:
+    if dtype not in WIDE:
         return of_integers(value, errors, dtype)
     several = np.where(np.asarray(sizes) > 0, roundings, 0)
     step = unit(dtype) * (2 if double and finfo(dtype).eps == np.finfo(np.float64).eps else 1)
@@ -176,7 +176,7 @@ def _reduce_logical(function: Any, settling: bool) -> Rule:
 def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     x, y = operands
     ((left, right), (left_batch, right_batch)), dtype = params["dimension_numbers"], outs[0].dtype
-    if dtype.name not in WIDE:
+    if dtype not in WIDE:
         raise Underivable("no bound is derived for products of integers that depend on a rounded number")
     count = math.prod(x.value.shape[axis] for axis in left)
     roundings = count + (1 if dtype.kind != "c" else 2)
@@ -186,7 +186,7 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
         free = [axis for axis in range(array.ndim) if axis not in (*batch, *contracted)]
         rows = math.prod(array.shape[axis] for axis in free)
         # The operands may be narrower than the result. Errors and sizes of complex numbers are real.
-        wide = WIDE[dtype.name] if array.dtype.kind == "c" else np.zeros(0, WIDE[dtype.name]).real.dtype
+        wide = WIDE[dtype] if array.dtype.kind == "c" else np.zeros(0, WIDE[dtype]).real.dtype
         ordered = np.transpose(array, (*batch, *free, *contracted)).astype(wide)
         return np.ascontiguousarray(ordered.reshape(*(array.shape[axis] for axis in batch), rows, count))
 

@@ -53,7 +53,8 @@ def matvec_warp(dtype, rows_of=rows_of):
 def launch(inputs, outs):
     _check_columns(*inputs)
     rows, columns = inputs[0].shape
-    return {**blocks(rows, threads_for(columns, outs[0].dtype)), "output_dims": outs[0].shape}
+    # The checks compare the gradients, which the bridge cannot see to be right.
+    return {**blocks(rows, threads_for(columns, outs[0].dtype)), "output_dims": outs[0].shape, "enable_backward": True}
 
 
 @functools.cache

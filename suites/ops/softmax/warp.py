@@ -84,4 +84,5 @@ def softmax_warp(dtype, rows_of=rows_of):
 
 def launch(inputs, outs):
     rows, columns = outs[0].shape
-    return {**blocks(rows, threads_for(columns, outs[0].dtype)), "output_dims": outs[0].shape}
+    # The checks compare the gradients, which the bridge cannot see to be right.
+    return {**blocks(rows, threads_for(columns, outs[0].dtype)), "output_dims": outs[0].shape, "enable_backward": True}

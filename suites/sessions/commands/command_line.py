@@ -114,8 +114,8 @@ def _bench(options: argparse.Namespace) -> Exit:
 
 
 def _validate(options: argparse.Namespace) -> Exit:
-    if options.special or options.sanitize:
-        return _special(options) if options.special else _sanitize(options)
+    if options.sanitize:
+        return _sanitize(options)
     selection = selection_of(options)
     _announce(f"checking the {selection.profile} profile on {options.device}")
     from reports.judgement import judge
@@ -155,13 +155,6 @@ def _list(options: argparse.Namespace) -> Exit:
     from suites.sessions.commands.listing import listing
 
     return _show_table(options, listing)
-
-
-def _special(options: argparse.Namespace) -> Exit:
-    _announce(f"comparing special values on {options.device}")
-    from suites.sessions.commands.special import special_table
-
-    return _show_table(options, special_table)
 
 
 def _show_table(options: argparse.Namespace, make: Any) -> Exit:
@@ -297,7 +290,7 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
     cells = (*CELLS, "device")
     validate = add(
         "validate", _validate, "run every check of each kernel, and print the verdicts",
-        "validate my_ops.py --operator cube", *cells, "profile", "part", "resume", "jobs", "timeout", "seed", "special",
+        "validate my_ops.py --operator cube", *cells, "profile", "part", "resume", "jobs", "timeout", "seed",
         "sanitize", "format", "summary", "runs", "verbose", pytest=True,
     )  # fmt: skip
     bench = add(

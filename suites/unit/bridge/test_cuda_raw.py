@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, LaunchError, PlatformError, cuda_raw_kernel, export_checks
+from bridge.languages import cuda_cpp
 from bridge.languages.cuda_cpp import define, launch_of
 from suites.cells.grid import missing_device
 from suites.unit.bridge.entries import call_in
@@ -75,6 +76,17 @@ class TestAnywhere:
             assert definition.code is not None
             assert definition.compile("sm_90").is_cooperative == synchronises
 
+    def test_headers_that_the_packages_lack_are_those_of_the_toolkit(self, monkeypatch, tmp_path):
+        packages, toolkit = tmp_path / "packages", tmp_path / "toolkit"
+        packages.mkdir()
+        (toolkit / "include" / "crt").mkdir(parents=True)
+        (toolkit / "include" / "crt" / "mma.h").write_text("#define FACTOR 2\n")
+        monkeypatch.setattr("cuda.pathfinder.find_nvidia_header_directory", lambda name: str(packages))
+        monkeypatch.setenv("CUDA_HOME", str(toolkit))
+        monkeypatch.setattr(cuda_cpp, "_toolkit_folders", cuda_cpp._toolkit_folders.__wrapped__)
+        source = '#include <crt/mma.h>\nextern "C" __global__ void f(float* out) { out[0] = FACTOR; }'
+        assert define(source, "f", ()).compile("sm_90").content.startswith(b"\x7fELF")
+
     def test_nvrtc_keeps_no_code_of_its_own_unless_it_is_asked_to_or_too_old(self, monkeypatch):
         """Its cache in the driver takes kernels for one that differ in ``ftz`` or ``fma`` alone."""
         core, asked = importlib.import_module("cuda.core"), []
@@ -118,7 +130,7 @@ class TestAnywhere:
             ("__global__ void f(float* o) { y; }", "f", (), r'cannot compile f for sm_90:(.|\n)*identifier "y" is'),
             (SOURCE, "nope", (), "nope"),
             (SOURCE, "backwards", (("no_such_option", 1),), "no_such_option"),
-            ("#include <none.h>", "f", (), r"none\.h is in no folder .*(.|\n)*nvidia-cuda-cccl.*include_path"),
+            ("#include <none.h>", "f", (), r"none\.h is in no folder .*(.|\n)*cuda-crt.*cuda-cccl.*include_path"),
         ],
     )
     def test_what_nvrtc_says_reaches_the_user(self, source, name, options, message):

@@ -1,6 +1,9 @@
 """Device plans: what reaches cuLaunchKernelEx, tested on the CPU with a stand-in that records its arguments."""
 
 import ctypes
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +15,9 @@ from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.plans import device
 from bridge.ffi.plans.device import OUT_OF_MEMORY, DevicePlan, Launch, Patch
-from bridge.ffi.target import Target
-from suites.unit.bridge.entries import call_of
+from bridge.ffi.plans.host import Mutex, in_turn
+from bridge.ffi.target import CUDA, Target
+from suites.unit.bridge.entries import PlanCall, call_of
 
 
 class _Attribute(ctypes.Structure):
@@ -146,6 +150,17 @@ class TestAlignment:
         assert len(recorder.launches) == 1  # the first element was aligned
 
 
+def test_xla_fuses_no_slice_and_no_update_into_a_call_on_a_gpu():
+    """Since jaxlib 0.11 it does, if nothing stands between them: a kernel then overwrites the input that it reads."""
+    call = PlanCall("kernel", (((8,), FLOAT),), target=CUDA, description="", address=0)
+    function = jax.jit(lambda x: x.at[1:9].set(bind(call, x[2:10])[0]))
+    unchecked = [jax.export.DisabledSafetyCheck.custom_call(CUDA.name)]
+    text = jax.export.export(function, platforms=["cuda"], disabled_checks=unchecked)(jnp.zeros(16)).mlir_module()
+    taken, made = re.search(rf"(%\S+) = stablehlo.custom_call @{CUDA.name}\((%\S+)\)", text).group(2, 1)
+    assert f"{taken} = stablehlo.optimization_barrier" in text
+    assert re.findall(rf"= (\S+)[^=\n]* {made}\b", text) == ["stablehlo.optimization_barrier"]
+
+
 @pytest.mark.parametrize(("status", "code"), [(OUT_OF_MEMORY, "RESOURCE_EXHAUSTED"), (701, "INTERNAL")])
 @pytest.mark.parametrize("cooperative", [False, True])
 def test_a_failed_launch_is_an_error_that_names_kernel_and_status(recorder, status, code, cooperative):
@@ -172,3 +187,19 @@ def test_parameters_that_do_not_fit_are_refused():
             assert plan_of(launch).keep()
     with pytest.raises(OverflowError):  # it has more than 64 bits, and would lose them
         plan_of(Launch("k", (1,), (1, 1, 1), (1, 1, 1), 0, (2**64,), (0,), ())).keep()
+
+
+class SlowRecorder(Recorder):
+    def _record(self, configuration, handle, parameters, extra):
+        self.launches.append(handle)
+        time.sleep(0.01)
+        return 0
+
+
+def test_calls_in_turn_do_not_mix_their_launches():
+    recorder = SlowRecorder()
+    recorder.target = recorder.target.variant("_in_turn", lambda execute: in_turn(execute, Mutex.new()))
+    plans = [DevicePlan(f"pair{n}", [(1, 4)], [(1, 4)], [launch_of(n), launch_of(n)]) for n in range(1, 9)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda plan: recorder.call(plan, jnp.ones(8)), plans))
+    assert recorder.launches[::2] == recorder.launches[1::2]

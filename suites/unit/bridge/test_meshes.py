@@ -13,7 +13,15 @@ from jax.experimental import serialize_executable
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from bridge import GatherWarning, KernelCompileError, XLACustomKernel, export_checks, jax_kernel, numba_kernel
+from bridge import (
+    GatherWarning,
+    KernelCompileError,
+    XLACustomKernel,
+    debug_mode,
+    export_checks,
+    jax_kernel,
+    numba_kernel,
+)
 from suites.unit.bridge import kernels
 
 Spec = jax.ShapeDtypeStruct
@@ -305,6 +313,15 @@ class TestSideEffects:
         for call in self.operator(), jax_kernel(noted, has_side_effect=True):
             with pytest.warns(GatherWarning, match="has side effects and runs on a mesh with Auto axes"):
                 assert 'custom_call_target="bridge_cpu"' in self.program(automatic, call)
+
+
+def test_debug_mode_warns_where_it_keeps_a_batch_whole(automatic):
+    """XLA could not call the checks of a part."""
+    call = jax.jit(jax.vmap(add, (0, None)))
+    rows, row = put(automatic, ROWS, "d"), put(automatic, ROW)
+    assert call(rows, row).sharding.spec == P("d")
+    with debug_mode(), pytest.warns(GatherWarning, match="add is checked by debug mode and runs on a mesh with Auto"):
+        np.testing.assert_array_equal(call(rows, row), ROWS + ROW)
 
 
 def test_a_compiled_program_of_an_automatic_mesh_can_be_saved(automatic):

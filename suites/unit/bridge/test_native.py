@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.linalg import cython_blas
 
-from bridge import XLACustomKernel, debug_mode, export_checks, native_kernel
+from bridge import SignatureError, XLACustomKernel, debug_mode, export_checks, native_kernel
 from suites.unit.bridge.c_libraries import compiled
 from suites.unit.processes import output
 
@@ -128,10 +128,56 @@ def test_each_kind_of_number_arrives(library, x64, stated):
     assert list(got) == [*values[:10], np.float32(0.1), *values[11:], ord("a"), ord("b")]
 
 
+MEMCPY = ctypes.CDLL(None).memcpy
+COPIES = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+def exported(call, *shape):
+    """A program for any extent ``n``."""
+    spec = Spec(jax.export.symbolic_shape(", ".join(map(str, shape))), np.float32)
+    return jax.export.export(jax.jit(call), disabled_checks=export_checks())(spec)
+
+
+@pytest.mark.parametrize(
+    "size_bytes",
+    [
+        lambda x: x.size * 4,
+        lambda x: x.shape[0] * x.shape[-1] * x.itemsize,
+        lambda x: len(x) * x.shape[-1] * 2**x.ndim,
+        lambda x: max(1, int(x.size)) * 8 // 2,
+        lambda x: x.nbytes if x.shape[0] == len(x) else 0,
+    ],
+)
+def test_a_function_is_called_with_what_python_computes_of_the_extents(size_bytes):
+    call = native_kernel(MEMCPY, same, lambda x, out: (out, x, size_bytes(x)), argtypes=COPIES)
+    np.testing.assert_array_equal(call(X), X)
+    np.testing.assert_array_equal(jax.vmap(call)(jnp.stack([X, -X])), jnp.stack([X, -X]))
+
+
+def test_symbolic_extents_are_multiplied_and_added_where_native_code_runs():
+    def arguments(x, out):
+        return out, x, 4 * x.shape[1] * x.shape[0] + np.int64(8) * (2 + x.size - x.shape[0] * x.shape[1] - 2)
+
+    program = exported(native_kernel(MEMCPY, same, arguments, argtypes=COPIES), "n", 4)
+    for x in (X, X[:2]):
+        np.testing.assert_array_equal(program.call(x), x)
+
+
+@pytest.mark.parametrize(
+    "size", [len, lambda x: x.size // 2, lambda x: 1 if x.size == 4 else 2, lambda x: max(1, x.size)]
+)
+def test_what_needs_the_value_of_a_symbolic_extent_is_an_error(size):
+    call = native_kernel(triple, same, lambda x, out: (x, size(x), out))
+    with pytest.raises(SignatureError, match=r"^triple: arguments \(.*:\d+\) raised TypeError: an extent is symbolic"):
+        exported(call, "n")
+
+
 def test_a_size_that_its_type_cannot_hold_is_an_error():
-    call = native_kernel(triple, same, over_all, argtypes=(ctypes.c_void_p, ctypes.c_int8, ctypes.c_void_p))
+    call = native_kernel(MEMCPY, same, lambda x, out: (out, x, x.nbytes), argtypes=(*COPIES[:2], ctypes.c_int8))
+    with pytest.raises(SignatureError, match=r"item 2 is np\.int64\(200\) of type int64, but argtypes states"):
+        call(jnp.ones(50))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"the size of an array as int8, which cannot hold 200\b"):
-        jax.block_until_ready(call(jnp.ones(200)))
+        jax.block_until_ready(exported(call, "n").call(jnp.ones(50)))
 
 
 def test_a_library_that_is_built_again_changes_no_kernel_of_the_old_one(tmp_path):

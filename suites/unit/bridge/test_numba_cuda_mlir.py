@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, KernelTypeError, XLACustomKernel, export_checks, numba_cuda_kernel
+from bridge import KernelCompileError, KernelTypeError, LaunchError, XLACustomKernel, export_checks, numba_cuda_kernel
 from bridge.ffi.plans.device import Patch
 from bridge.languages.numba_cuda import cuda_jit, mlir
 from suites.backends.numba_cuda_mlir import ported
@@ -140,6 +140,13 @@ def test_debug_is_refused_and_a_missing_gpu_is_said(monkeypatch):
     monkeypatch.setattr(cuda, "is_available", lambda: True)
     with pytest.raises(KernelTypeError, match=r"scale was made by .* with debug=True"):
         numba_cuda_kernel(cuda.jit(debug=True, opt=False)(scale.py_func), OUT, launch_dims=N)
+
+
+@pytest.mark.parametrize("shape", [{"launch_dims": 2**31}, {"launch_dims": (2**16, 2**15)}])
+def test_more_threads_than_32_bits_count_are_refused(wrap, shape):
+    with pytest.raises(LaunchError, match=r"scale: the launch has 2147483648 threads.*Let each thread handle several"):
+        jax.eval_shape(wrap(scale, **shape), OUT)
+    jax.eval_shape(wrap(scale, launch_dims=2**31 - 256), OUT)
 
 
 @pytest.mark.skipif(not cuda.is_available(), reason="there is no NVIDIA GPU")

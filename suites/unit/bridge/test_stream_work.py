@@ -1,4 +1,4 @@
-"""Fills and copies that CUDA makes before a kernel runs, tested on the CPU with stand-ins for its functions."""
+"""What CUDA does around a kernel in debug mode, tested on the CPU with stand-ins for its functions."""
 
 import ctypes
 
@@ -10,9 +10,11 @@ import pytest
 from jax import ShapeDtypeStruct as Spec
 
 from bridge import numba_kernel
+from bridge.ffi import kernel_call
+from bridge.ffi.cuda import driver, execution
 from bridge.ffi.native.addresses import c_function, c_string
-from bridge.ffi.plans import aliasing, device, poison
-from bridge.ffi.target import CPU, key_of
+from bridge.ffi.plans import device, poison
+from bridge.ffi.target import CPU, CUDA, key_of
 from suites.unit.bridge.entries import call_in
 
 X = np.arange(6, dtype=np.float32)
@@ -25,62 +27,55 @@ def increment(x, out):
 
 
 class StandIn:
-    """A target on the CPU that works on memory through a recorded function, before it runs a kernel.
+    """A target on the CPU that does what CUDA's target does in debug mode, with recorded functions.
 
     Attributes:
-        noted: Value, bytes and stream of each call of the function.
-        status: What the function answers.
+        noted: Value, bytes and stream of each fill.
+        status: What a fill answers.
+        waits: What each wait answers.
     """
 
-    def __init__(self, name, value, do, before):
-        self.noted, self.status = [], 0
-        kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, value, ctypes.c_size_t, ctypes.c_void_p)
+    def __init__(self):
+        self.noted, self.status, self.waits = [], 0, []
+        set_memory = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p)
 
         def record(target, value, size, stream):
             self.noted.append((value, size, stream))
-            do(target, value, size)
+            ctypes.memset(target, value, size)
             return self.status
 
-        self._function = kind(record)
-        self._describe = device.DESCRIBE(lambda status, name: c_string(f"{ctypes.string_at(name).decode()}: {status}"))
-        addresses = c_function(self._function), c_function(self._describe)
-        self.target = CPU.variant(f"_test_{name}", lambda inner: before(inner, *addresses))
+        self._alive = (
+            set_memory(record),
+            device.DESCRIBE(lambda status, name: c_string(f"{ctypes.string_at(name).decode()}: {status}")),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda stream: self.waits.pop(0)),
+        )
+        memset, describe, synchronize = map(c_function, self._alive)
+        wait = poison.stream_wait(synchronize, c_function(execution._describe_fault))
+        fill = poison.stream_fill(memset, describe)
+        self.target = CPU.variant("_test_debug", lambda inner: poison.fill_before(inner, fill, wait, on_stream=False))
         self.target.install()
 
-    def run(self, x, status=0, shares=False, **attributes):
-        """Runs the kernel on x, in memory that XLA makes the output share with x or not."""
+    def run(self, status=0, waits=(0, 0)):
+        """Runs the kernel on X."""
         self.noted.clear()
-        self.status = status
-        call = call_in(numba_kernel(increment, Spec(X.shape, X.dtype), input_output_aliases={0: 0}), X)
+        self.status, self.waits[:] = status, waits
+        call = call_in(numba_kernel(increment, Spec(X.shape, X.dtype)), X)
         call.entry("cpu")
-        key = np.int64(key_of(call.describe("cpu")[1]))
-        aliases = {0: 0} if shares else {}
-        function = jax.ffi.ffi_call(self.target.name, Spec(x.shape, x.dtype), input_output_aliases=aliases)
-        return np.asarray(jax.jit(lambda x: function(x, key=key, **attributes))(x))
+        about = {
+            "key": np.int64(key_of(call.describe("cpu")[1])),
+            "fills": poison.fills([Spec(X.shape, X.dtype)], (), 1),
+        }
+        return np.asarray(jax.jit(lambda x: jax.ffi.ffi_call(self.target.name, Spec(X.shape, X.dtype))(x, **about))(X))
 
 
 @pytest.fixture(scope="module")
-def memset():
-    def before(inner, *addresses):
-        return poison.fill_before(inner, poison.stream_fill(*addresses), on_stream=False)
-
-    return StandIn("fill", ctypes.c_ubyte, ctypes.memset, before)
+def cuda():
+    return StandIn()
 
 
-@pytest.fixture(scope="module")
-def memcpy():
-    def before(inner, *addresses):
-        return aliasing.copy_before(inner, *addresses, on_stream=False)
-
-    return StandIn("copy", ctypes.c_uint64, ctypes.memmove, before)
-
-
-FILLS = {"fills": poison.fills([Spec(X.shape, X.dtype)], (), 1)}
-
-
-def test_an_output_is_filled_before_the_kernel_runs(memset):
-    result = memset.run(X, **FILLS)
-    assert memset.noted == [(0x5A, X.nbytes, None)]
+def test_an_output_is_filled_before_the_kernel_runs(cuda):
+    result = cuda.run()
+    assert cuda.noted == [(0x5A, X.nbytes, None)]
     np.testing.assert_array_equal(result[:-2], X[:-2] + 1)
     assert (result[-2:].view(np.uint8) == 0x5A).all()
 
@@ -90,21 +85,28 @@ def test_bytes_of_each_output():
     assert poison.fills(outputs, {2}, 1).tolist() == [48, 0x5A, 4, 1, 0, 0x5A, 8, 0x55]  # XLA packs int4
 
 
-COPIES = {"aliases": aliasing.pairs([(0, 0)], [Spec(X.shape, X.dtype)])}
+def test_a_refusal_of_cuda_is_an_error(cuda):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the fill of an output: 7"):
+        cuda.run(status=7)
 
 
 @pytest.mark.parametrize(
-    ("x", "shares", "copied"),
-    [(X[None], False, [X.nbytes]), (X[None], True, []), (X[None][:0], False, [])],
-    ids=["it lies elsewhere", "it lies there already", "it has no elements"],
+    ("waits", "message"),
+    [
+        (
+            (0, 700),
+            r"increment failed on the GPU: REASON: it reads or writes outside of its arrays\. compute-sanitizer",
+        ),
+        ((0, 716), r"increment failed on the GPU: REASON\. compute-sanitizer"),
+        ((700,), r"the work before the kernel failed on the GPU: REASON"),
+    ],
 )
-def test_an_aliased_input_is_copied_before_the_kernel_runs_if_it_must_be(memcpy, x, shares, copied):
-    np.testing.assert_array_equal(memcpy.run(x, shares=shares, **COPIES), x + np.float32([1, 1, 1, 1, 0, 0]))
-    assert [size for _, size, _ in memcpy.noted] == copied
+def test_a_kernel_that_fails_as_it_runs_is_named_and_no_other(cuda, monkeypatch, waits, message):
+    monkeypatch.setattr(driver, "error_text", lambda status: "REASON")
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
+        cuda.run(waits=waits)
+    assert not cuda.waits
 
 
-def test_a_refusal_of_cuda_is_an_error(memset, memcpy):
-    with pytest.raises(jax.errors.JaxRuntimeError, match="the fill of an output: 7"):
-        memset.run(X, status=7, **FILLS)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="the copy of an aliased input: 7"):
-        memcpy.run(X, status=7, **COPIES)
+def test_xla_records_no_call_that_waits():
+    assert [bool(each._traits) for each in (CUDA, kernel_call._poisoned(CUDA))] == [True, False]

@@ -46,6 +46,12 @@ def product(a, b, out, SIDE: "tl.constexpr"):
 
 
 @triton.jit
+def product_of_bytes(a, b, out, MOST: "tl.constexpr", SIDE: "tl.constexpr"):
+    at = tl.arange(0, SIDE)[:, None] * SIDE + tl.arange(0, SIDE)[None, :]
+    tl.store(out + at, tl.dot(tl.load(a + at), tl.load(b + at), max_num_imprecise_acc=MOST))
+
+
+@triton.jit
 def by_chip(x, out, NEW: "tl.constexpr", BLOCK: "tl.constexpr"):
     i = tl.arange(0, BLOCK)
     value = tl.load(x + i)
@@ -193,6 +199,22 @@ def test_kernels_that_differ_on_new_chips_alone_have_different_keys():
     assert calls[0].describe("cuda") != calls[1].describe("cuda")
 
 
+def test_a_kernel_that_asks_for_no_chip_is_named_by_one_of_each_kind():
+    """Making its IR for every chip took seconds."""
+    calls = call_in(scaled(), OUT), call_in(bridge.triton_kernel(by_chip, SPEC, grid=1, NEW=2, BLOCK=128), SPEC)
+    few, every = (set(call.definition.content(call.signature)) for call in calls)
+    assert every == set(module.CAPABILITIES)
+    assert {90} < few < every
+    assert len(few) <= 5
+
+
+def test_kernels_that_differ_by_the_default_of_one_chip_have_different_keys():
+    spec = jax.ShapeDtypeStruct((64, 64), jnp.float8_e5m2)
+    out = jax.ShapeDtypeStruct((64, 64), np.float32)
+    kernels = [bridge.triton_kernel(product_of_bytes, out, grid=1, MOST=most, SIDE=64) for most in (None, 0)]
+    assert len({call_in(kernel, spec, spec).describe("cuda")[1] for kernel in kernels}) == 2
+
+
 def test_functions_of_one_name_are_different_values():
     calls = [bridge.triton_kernel(applied, SPEC, grid=1, F=times(by), BLOCK=128) for by in (2, 3)]
     assert repr(times(2)) == repr(times(3))
@@ -248,7 +270,7 @@ def test_addresses_are_checked_where_the_code_moves_16_bytes_at_once():
 
 def _content(spec):
     call = call_in(bridge.triton_kernel(scale, spec, grid=4, factor=2.0, n=spec.size + 1), spec)
-    return call.definition.content(call.signature)
+    return str(call.definition.content(call.signature))
 
 
 def test_what_triton_refuses_names_the_kernel(monkeypatch):

@@ -12,19 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import PlatformError, RecordingError, jax_kernel, warp_callable
+from bridge import PlatformError, jax_kernel, warp_callable
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
 from bridge.languages.warp import callables, cuda_plan, device_memory
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
-from bridge.languages.warp.recording import WarpRecording
+from bridge.languages.warp.recording import WarpRecording, record
+from bridge.languages.warp.settings import internals
+from bridge.signature.array_types import ArrayType
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
+from suites.unit.bridge import test_warp_outside as outside
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 from suites.unit.bridge.test_device_plan import Recorder
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, RIGHT, X
 
+ARRAY = ArrayType("float32", (8,), True)
 PLATFORM = "cuda" if HAS_GPU else "cpu"
 
 
@@ -35,9 +39,9 @@ class Gpu(Recorder):
         super().__init__()
         self._loaded = {}
 
-    def load(self, made, of, block_dim, backward):
+    def load(self, made, of, backward):
         """Loads the code of the CPU in the place of the code for CUDA; returns a number as its address."""
-        alive, _, entry = load(generated(made.kernel, "cpu", None), wp.get_device("cpu"), 1, backward)
+        alive, _, entry = load(generated(made.kernel, "cpu", None), wp.get_device("cpu"), backward)
         self._loaded[number := len(self._loaded) + 1] = entry, [0, 1, 1 + len(made.kernel.adj.args)][: 2 + backward]
         return alive, types.SimpleNamespace(forward_smem_bytes=0, backward_smem_bytes=0), number
 
@@ -56,6 +60,7 @@ GPU = functools.cache(Gpu)
 def stand_in():
     """Gives programs for the CPU what programs for CUDA get."""
     one, on = GPU(), WarpRecording.on
+    library = internals().runtime.core
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
         for of, name, new in (
@@ -65,6 +70,7 @@ def stand_in():
             (cuda_plan, "load", one.load),
             (cuda_plan, "local_ordinals", lambda: [0]),
             (wp, "is_cuda_available", lambda: True),
+            (library, "wp_alloc_pinned", lambda size, tag: library.wp_alloc_host(size, tag)),
             (wp, "get_cuda_device", lambda ordinal: wp.get_device("cpu")),
             (driver, "limits", lambda function, ordinal: Limits()),
             (driver, "static_shared_bytes", lambda function: 0),
@@ -82,9 +88,10 @@ def scans_before(a: FLOATS, out: FLOATS):
     wp.utils.array_scan(a, out, inclusive=False)
 
 
-LARGE = jnp.stack([np.arange(5000, dtype=np.float32) % 7] * 2)  # more than _CHUNK**2
+LARGE = jnp.stack([np.arange(5000, dtype=np.float32) % 7] * 2)
 SCANS = [(scans_before, lambda x: np.cumsum(x) - x, LARGE), (cases.scans, np.cumsum, LARGE)]
-CASES = [(*each, BATCH) for each in RIGHT if each[0] is not cases.sorts] + SCANS
+CASES = [(*each, BATCH) for each in RIGHT] + SCANS
+OUTSIDE = [(each, functools.partial(outside.of_warp, each), BATCH) for each in outside.FUNCTIONS]
 
 
 def check(call, expected, batch):
@@ -93,7 +100,9 @@ def check(call, expected, batch):
     np.testing.assert_allclose(jax.jit(jax.vmap(call))(batch)[0], rows, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("function", "expected", "batch"), CASES, ids=lambda each: getattr(each, "__name__", ""))
+@pytest.mark.parametrize(
+    ("function", "expected", "batch"), CASES + OUTSIDE, ids=lambda each: getattr(each, "__name__", "")
+)
 def test_launches_do_what_the_function_says_alone_and_for_each_element_of_a_batch(stand_in, function, expected, batch):
     check(fresh(function), expected, batch)
 
@@ -127,9 +136,29 @@ def test_memory_is_cleared_in_the_widest_words_that_its_address_and_size_allow(m
     assert (array.dtype, array.size) == (getattr(wp, f"uint{bits}"), 8 * size // bits)
 
 
-def test_a_sort_is_refused_by_name(stand_in):
-    with pytest.raises(RecordingError, match=r"CUDA: no launch does what Warp's wp_radix_sort_.* pass python_call"):
-        fresh(cases.sorts)(X)
+@pytest.mark.parametrize("function", [cases.sorts, cases.scans, outside.nested], ids=lambda each: each.__name__)
+def test_what_launches_alone_cannot_do_is_called_in_python(stand_in, function):
+    call = jax.jit(fresh(function)).lower(X).as_text()
+    assert "@bridge_cpu_python(" in call
+    assert "@bridge_cpu_python(" not in jax.jit(fresh(outside.adds_data)).lower(X).as_text()
+
+
+def test_an_array_of_a_gpu_is_used_by_launches_on_its_device_only():
+    gpu = types.SimpleNamespace(is_cuda=True, is_cpu=False, ordinal=1, context_guard=contextlib.nullcontext())
+    state = outside.outside()
+    vars(state)["device"] = gpu
+
+    def fills(array):
+        state.fill_(3.0)
+        wp.copy(array, state)
+        wp.launch(cases.add, dim=8, inputs=[array, array], outputs=[state])
+
+    made = record("fills", fills, lambda reserve: [wp.array(ptr=reserve(ARRAY), dtype=float, shape=8, device="cpu")])
+    assert (made.homes, [len(each.on_cuda or [each]) for each in made.operations]) == ((gpu,), [1, 1, 1])
+    assert made.writes_outside
+    other = mock.patch.multiple(cuda_plan, _devices=lambda name: {0: wp.get_device("cpu")})
+    with other, pytest.raises(PlatformError, match=r"^fills uses arrays on namespace"):
+        cuda_plan.recorded_launches("fills", [], [], made.homes)
 
 
 def test_a_machine_without_a_gpu_exports_the_same_call_each_time():

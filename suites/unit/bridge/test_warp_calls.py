@@ -55,7 +55,7 @@ CALLS = {
         kernels.count4, {"launch_dims": [2, 3], "output_dims": (2, 3, 1, 1)}, (), [grid4(2, 3, 1, 1)]
     ),
     "a launch of nothing": Row(kernels.count4, {"launch_dims": (2, 0, 3, 1)}, (), [np.zeros((2, 0, 3, 1))]),
-    "an output for each row": Row(kernels.extremes, {**TWO, "output_dims": (6,)}, (TABLE,), [LOW, HIGH]),
+    "an output for each row": Row(kernels.extremes, {**TWO, "launch_dims": (6,)}, (TABLE,), [LOW, HIGH]),
     "dims by name": Row(
         kernels.extremes, {**TWO, "launch_dims": 6, "output_dims": {"high": (6,), "low": 6}}, (TABLE,), [LOW, HIGH]
     ),

@@ -68,7 +68,7 @@ def test_a_value_must_be_one_that_its_type_holds(name, value, dtype):
 def test_arguments_that_are_too_large():
     packed = launch.PackedLaunch(None, None, 1, 1, (0,) * 5000, (0,), (0,), ())
     with pytest.raises(LaunchError, match=r"the arguments of a kernel take \d+ bytes, expected at most 32768"):
-        host._context(packed)
+        host._context(packed, 0)
 
 
 def test_an_error_names_the_kernel_and_the_line():
@@ -143,3 +143,51 @@ class TestLargeArrays:
         else:
             with pytest.raises(SignatureError, match=r"'x' .* got the shape .* have 32 bits.*reshape\(-1\)"):
                 jax.eval_shape(call, x)
+
+
+@kernels.kernel
+def outer(x: kernels.VECTOR, y: kernels.VECTOR, out: kernels.MATRIX):
+    i, j = wp.tid()
+    out[i, j] = x[i] * y[j]
+
+
+@kernels.kernel
+def each_layer(x: wp.array3d(dtype=float), out: wp.array3d(dtype=float)):
+    first = wp.tid()
+    i, j = wp.tid()
+    for m in range(x.shape[0]):
+        out[m, i, j] = 2.0 * x[m, i, j] + 0.0 * float(first)
+
+
+@kernels.forward_only
+def without_indices(x: kernels.MATRIX, out: kernels.VECTOR):
+    out[0] = x[0, 0]
+
+
+class TestRanks:
+    """A launch has as many dimensions as the kernel unpacks of wp.tid()."""
+
+    @pytest.mark.parametrize(
+        ("kernel", "options", "shapes", "message"),
+        [
+            (each_layer, {}, [(2, 3, 4)], r"3 dimensions, \(2, 3, 4\), expected 2"),
+            (outer, {"output_dims": (3, 4)}, [(3,), (4,)], r"1 dimensions, \(3,\), expected 2"),
+            (kernels.count_tiles, {"launch_dims": (4, 2), "in_out_argnames": ["tiles"]}, [(4,)], "expected 1"),
+        ],
+    )
+    def test_another_rank_is_refused(self, kernel, options, shapes, message):
+        with pytest.raises(LaunchError, match=rf"{message}.* Pass launch_dims with"):
+            jax_kernel(kernel, **options)(*map(jnp.ones, shapes))
+
+    def test_the_rank_of_the_kernel_serves_its_gradient_too(self):
+        x = jnp.ones((2, 3, 4))
+        call = jax_kernel(each_layer, launch_dims=(3, 4), output_dims=x.shape)
+        np.testing.assert_array_equal(call(x)[0], 2 * x)
+        np.testing.assert_array_equal(jax.grad(lambda x: call(x)[0].sum())(x), 2 * x)
+
+    def test_a_kernel_without_indices_and_dimensions_of_one_thread(self):
+        assert jax_kernel(without_indices, output_dims=1)(jnp.full((2, 3), 5.0))[0].tolist() == [5]
+        ones = jnp.ones(4)
+        assert (
+            jax_kernel(kernels.count_tiles, launch_dims=(4, 1), in_out_argnames=["tiles"])(ones)[0].tolist() == [2] * 4
+        )

@@ -102,6 +102,13 @@ class TestKernels:
         call = jax_kernel(kernels.turn)
         assert_gradients(lambda points, angle: call(points, angle, axis), reference, random(12, 3), random(1))
 
+    def test_a_struct_in_a_struct_is_a_static_argument(self):
+        lines, call = kernels.Lines(), jax_kernel(kernels.follow)
+        lines.first.slope, lines.first.offset, lines.count = 3.0, (7.0, 5.0), 2
+        assert_gradients(lambda x: call(x, lines), lambda x: [6 * x * x + 10], random(33))
+        batched = jax.vmap(jax.grad(lambda x: call(x, lines)[0].sum()))(random(4, 5))
+        np.testing.assert_allclose(batched, 12 * random(4, 5), rtol=RTOL)
+
     def test_integer_inputs_and_outputs_have_none(self):
         index = np.array([2, 0, 2, 1], np.int32)
         assert_gradients(gather, lambda x, index: [x[index] ** 2, index + 1], random(4), index)

@@ -99,10 +99,3 @@ class TestSettings:
         assert before[1] != after[1]
         monkeypatch.undo()
         assert before == (digest_of(kernel, "cpu", None), digest_of(kernel, "cuda", None))
-
-    @pytest.mark.skipif(not hasattr(wp.config, "enable_cpu_blocks"), reason="this Warp has no blocks on the CPU")
-    def test_a_block_of_the_cpu_has_one_thread_whatever_warp_is_told(self, monkeypatch):
-        monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
-        call = jax_kernel(kernels.forward_only(block_sizes), launch_dims=64, block_dim=64)
-        assert call.block_dim == 64
-        assert call()[0].tolist() == [1.0] * 64

@@ -1,5 +1,8 @@
 """jax_kernel on tiles: on the CPU one thread does the work of a block, in memory that all calls share."""
 
+import contextlib
+import ctypes
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -8,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import bridge
 from bridge import jax_kernel, warp_callable
+from bridge.languages.warp import cpu_plan
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 from suites.unit.bridge.warp_kernels import BLOCK, TILE
@@ -41,6 +46,54 @@ def test_batches_and_gradients():
 def test_a_kernel_that_only_mentions_tiles_runs_every_thread():
     call = jax_kernel(kernels.count_tiles, **DIMS, in_out_argnames=["tiles"])
     np.testing.assert_array_equal(call(jnp.zeros(ROWS))[0], jnp.full(ROWS, BLOCK))
+
+
+def sums_in_a_callable(x: kernels.VECTOR, out: kernels.VECTOR):
+    wp.launch(kernels.block_sums, dim=x.shape, inputs=[x, out], block_dim=BLOCK)
+
+
+@pytest.mark.skipif(not hasattr(wp.config, "enable_cpu_blocks"), reason="this Warp has no blocks on the CPU")
+class TestBlocksOnTheCpu:
+    x = jnp.arange(1.0, 1 + 4 * BLOCK)
+    wanted = (x * x).reshape(4, BLOCK).sum(axis=1)
+
+    @pytest.fixture(autouse=True)
+    def enabled(self, monkeypatch):
+        monkeypatch.setattr(wp.config, "enable_cpu_blocks", True)
+
+    @pytest.mark.parametrize("debugged", [False, True])
+    def test_the_threads_of_a_block_share_a_tile(self, debugged):
+        call = jax_kernel(kernels.block_sums, launch_dims=self.x.shape, output_dims=4, block_dim=BLOCK)
+        with bridge.debug_mode() if debugged else contextlib.nullcontext():
+            np.testing.assert_array_equal(call(self.x)[0], self.wanted)
+            np.testing.assert_array_equal(jax.vmap(call)(jnp.stack([self.x, 2 * self.x]))[0][1], 4 * self.wanted)
+            gradient = jax.grad(lambda x: (call(x)[0] * jnp.arange(4.0)).sum())(self.x)
+        np.testing.assert_array_equal(gradient, 2 * self.x * jnp.repeat(jnp.arange(4.0), BLOCK))
+
+    def test_a_callable_and_a_launch_with_a_dimension_for_threads(self):
+        (got,) = warp_callable(sums_in_a_callable, output_dims=4)(self.x)
+        np.testing.assert_array_equal(got, self.wanted)
+        np.testing.assert_array_equal(sums(X)[0], X.sum(axis=1))
+        np.testing.assert_array_equal(SQUARES["warp_callable"](jnp.ones((COUNT, TILE, TILE)))[0], TILE)
+
+    def test_an_eager_call_follows_the_setting_and_code_of_one_thread_has_another_name(self, monkeypatch):
+        call = jax_kernel(kernels.block_sums, launch_dims=self.x.shape, output_dims=4, block_dim=BLOCK)
+        lowered = [jax.jit(call).lower(self.x).as_text()]
+        np.testing.assert_array_equal(call(self.x)[0], self.wanted)
+        monkeypatch.setattr(wp.config, "enable_cpu_blocks", False)
+        assert (call(self.x)[0] < self.wanted).all()
+        lowered.append(jax.jit(lambda x: call(x)).lower(self.x).as_text())
+        targets = [re.findall(r"[0-9a-f]{64}", text) for text in lowered]
+        assert targets[0]
+        assert targets[0] != targets[1]
+
+    def test_an_error_of_a_block_reaches_the_caller(self, monkeypatch):
+        text = ctypes.create_string_buffer(b"no stack is left")
+        error = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(text))
+        monkeypatch.setattr(cpu_plan.internals().runtime.core, "wp_take_cpu_block_error", error)
+        call = jax_kernel(kernels.block_sums, launch_dims=3 * BLOCK, output_dims=3, block_dim=BLOCK)
+        with pytest.raises(jax.errors.JaxRuntimeError, match="no stack is left"):
+            jax.block_until_ready(call(self.x))
 
 
 COUNT = 40

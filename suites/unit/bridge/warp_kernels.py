@@ -249,3 +249,31 @@ def count_tiles(tiles: VECTOR):
     """Named after tiles, but every thread adds on its own; for tiles in and out."""
     i = wp.tid()
     wp.atomic_add(tiles, i, 1.0)
+
+
+@kernel
+def block_sums(x: VECTOR, out: VECTOR):
+    """Each thread has one element of the tile of its block."""
+    i = wp.tid()
+    wp.tile_store(out, wp.tile_sum(wp.tile(x[i] * x[i])), offset=i // BLOCK)
+
+
+# Structs.
+
+
+@wp.struct
+class Line:
+    slope: wp.float64
+    offset: wp.vec2d
+
+
+@wp.struct
+class Lines:
+    first: Line
+    count: wp.int32
+
+
+@kernel
+def follow(x: VECTOR64, lines: Lines, out: VECTOR64):
+    i = wp.tid()
+    out[i] = wp.float64(lines.count) * (x[i] * x[i] * lines.first.slope + lines.first.offset[1])

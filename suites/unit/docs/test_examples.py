@@ -12,16 +12,22 @@ from suites.unit.docs.pages import PAGES, PROJECT, blocks
 
 pages = pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
 
+PLATFORMS = "cuda,cpu" if jax.default_backend() == "gpu" else "cpu"
+"""The platforms of this machine, the one that JAX prefers first."""
 
-def run(script, folder, platform):
-    """Runs a script in a folder, on a platform, with every warning an error."""
+STANDS_ALONE = ("kernels",)
+"""The pages that say that each of their examples runs by itself."""
+
+
+def run(script, folder, platforms):
+    """Runs a script in a folder, on the first of some platforms, with every warning an error."""
     (folder / "page.py").write_text(script, encoding="utf-8")  # Warp reads the source of a kernel from its file
     done = subprocess.run(
         [sys.executable, "-W", "error", "page.py"],
         cwd=folder,
         env={
             **os.environ,
-            "JAX_PLATFORMS": platform,
+            "JAX_PLATFORMS": platforms,
             "KERNEL_BRIDGE_WINNERS_DIR": str(folder / "winners"),
             "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), *sys.path])),
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # this process may hold most of a GPU's memory
@@ -48,12 +54,15 @@ def test_there_are_examples():
 
 @pages
 def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path):
-    run(script_of(block for block in blocks(page, "python") if not block.gpu and not block.file), tmp_path, "cpu")
+    """On a machine with a GPU, JAX puts arrays there unless the page says otherwise."""
+    examples = [block for block in blocks(page, "python") if not block.gpu and not block.file]
+    for script in [[each] for each in examples] if page.stem in STANDS_ALONE else [examples]:
+        run(script_of(script), tmp_path, PLATFORMS)
 
 
 @pages
 def test_the_files_of_a_page_can_be_imported(page, tmp_path):
-    run(script_of(block for block in blocks(page, "python") if block.file), tmp_path, "cpu")
+    run(script_of(block for block in blocks(page, "python") if block.file), tmp_path, PLATFORMS)
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no NVIDIA GPU")
@@ -61,7 +70,7 @@ def test_the_files_of_a_page_can_be_imported(page, tmp_path):
 def test_the_gpu_examples_of_a_page_run_each_by_itself(page, tmp_path):
     for block in blocks(page, "python"):
         if block.gpu:
-            run(script_of([block]), tmp_path, "cuda,cpu")
+            run(script_of([block]), tmp_path, PLATFORMS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

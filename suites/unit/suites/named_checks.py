@@ -10,8 +10,8 @@ def check_named(name: str) -> Check:
     return {each.name: each for each in checks()}[name]
 
 
-def run_check(name, operator, backend=Backend.NUMBA, size=33, variant=None):
+def run_check(name, operator, backend=Backend.NUMBA, size=33, variant=None, dtype="float32"):
     """Makes a check of a kernel on the CPU, which judges something or raises what it finds."""
     evidence = Evidence()
-    check_named(name).test(Case(operator, backend, "float32", size, "cpu", variant), evidence)
+    check_named(name).test(Case(operator, backend, dtype, size, "cpu", variant), evidence)
     evidence.finish()

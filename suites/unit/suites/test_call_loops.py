@@ -3,12 +3,10 @@
 import jax
 import numba
 import numpy as np
-import pytest
 
 from suites import Backend, Domain, Operator, Sizes
 from suites.cells.case import Case
 from suites.checks.judging.call_loops import keeps_bits, prepare
-from suites.checks.judging.evidence import CheckFailed
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.unit.suites.named_checks import run_check
 
@@ -83,20 +81,7 @@ SLOW = Operator(
 )  # fmt: skip
 
 
-def test_a_kernel_whose_time_grows_faster_than_the_work_is_too_slow(monkeypatch):
-    monkeypatch.setattr("suites.checks.test_sizes.LEAST_BLAMED_S", 0.01)
-    monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [])
-    with pytest.raises(CheckFailed, match=r"TIMEOUT: too slow: a call of size 10000 takes .* reference with 1.0"):
-        run_check("large", SLOW, size=10_000)
-
-
-def test_a_kernel_is_not_too_slow_if_the_reference_takes_as_long(monkeypatch):
-    monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [])
-    monkeypatch.setattr("suites.checks.test_sizes._seconds", lambda case, size: 1e-5 if size < 10_000 else 9.0)
-    run_check("large", SLOW, size=10_000)
-
-
-def test_short_calls_say_nothing_of_growth_and_no_call_is_waited_for(monkeypatch):
+def test_no_call_is_waited_for(monkeypatch):
     monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [2**34])
-    monkeypatch.setattr("suites.checks.test_sizes._seconds", lambda case, size: 1e-5 if size < 10_000 else 0.09)
+    monkeypatch.setattr("suites.checks.test_sizes._seconds", lambda case, size: 0.09)
     run_check("large", SLOW, size=10_000)

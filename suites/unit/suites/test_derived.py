@@ -1,6 +1,7 @@
 """Derived bounds against right kernels, and against wrong ones."""
 
 import re
+import time
 from collections import Counter
 
 import jax
@@ -82,6 +83,12 @@ X, Y = RANDOM.standard_normal((2, 1000)).astype(np.float32)
         pytest.param(lambda x: jnp.sum(jnp.exp(x) > 1.5), id="count"),
         pytest.param(lambda x: jax.lax.scan(lambda c, y: (c * 0.9 + y, c), x[0], x), id="scan"),
         pytest.param(lambda x: jax.lax.fori_loop(0, 5, lambda i, c: c * x + 1, x), id="fori loop"),
+        pytest.param(
+            lambda x: jax.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * x + 1), (0, x))[1],
+            id="count",
+        ),
+        pytest.param(lambda x: jax.lax.associative_scan(jnp.multiply, 1 + x / 100), id="associative scan"),
+        pytest.param(lambda x: jax.lax.pad(x, x[0], [(-2, 3, 2)]), id="pad"),
         pytest.param(jax.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2)), id="gradient"),
         pytest.param(jax.checkpoint(lambda x: jnp.sin(x) * x), id="remat"),
         pytest.param(lambda x: x.at[jnp.arange(3)].set(2 * x[5:8]), id="set"),
@@ -152,7 +159,8 @@ def _untraceable(x):
 
 
 UNDERIVABLE = {
-    "while": (_while, "no bound is derived through `while`"),
+    "while": (_while, "a `while` loop ends by a comparison of floats"),
+    "long while": (lambda x: jax.lax.fori_loop(0, 5000 + 0 * x.size, lambda i, c: 0.9 * c, x), "of 5000 steps"),
     "window": (lambda x: jax.lax.reduce_window(x, -np.inf, jax.lax.max, (3,), (1,), "SAME"), "`reduce_window_max`"),
     "product": (lambda x: jnp.prod(1 + x / 100, keepdims=True), "no bound is derived through `reduce_prod`"),
     "cholesky": (lambda x: jnp.linalg.cholesky(jnp.outer(x, x)[:2, :2] + 9 * jnp.eye(2)), "through `cholesky`"),
@@ -179,6 +187,51 @@ def test_tolerance_and_reason_are_given_where_no_bound_is_derived(name):
     assert expected.margin == pytest.approx(1024 * 2.0**-24 * (np.abs(expected.value) + largest))
     results[0] = results[0] + np.float32(0.01) * largest
     assert _wrong(truth, results)
+
+
+def _biquad(x):
+    def step(carry, v):
+        x1, x2, y1, y2 = carry
+        y = 0.0675 * v + 0.135 * x1 + 0.0675 * x2 + 1.143 * y1 - 0.4128 * y2
+        return (v, x1, y, y1), y
+
+    return jax.lax.scan(step, (jnp.zeros((), x.dtype),) * 4, x)[1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_truth_of_a_long_loop_takes_no_time(dtype):
+    """Fifty patterns are drawn of a thousand elements each: a loop that Python follows takes ten seconds for one."""
+    x = np.random.default_rng(0).standard_normal(4000).astype(dtype)
+    start = time.process_time()
+    truth = derived_truth(_biquad, (x,))
+    assert time.process_time() - start < 2.0
+    results = _computed(jax.jit(_biquad), (x,))
+    assert not _wrong(truth, results)
+    begun_again = _computed(jax.jit(_biquad), (x[3000:],))[0]
+    assert _wrong(truth, [np.concatenate([results[0][:3000], begun_again])])
+
+
+COMPARED = {
+    "compared": (lambda x: (x >= 0).astype(jnp.int32), -5e-309, [0, 1]),
+    "counted by places": (
+        lambda x: jnp.zeros(2, jnp.int32).at[jnp.floor(jnp.where(x >= 0, 1.5, 0.5)).astype(jnp.int32)].add(1), -5e-309,
+        [1, 1],
+    ),
+    "a product": (lambda x: (x * x > 0).astype(jnp.int32), 1e-160, [1, 1]),
+    "a counting loop": (
+        lambda x: jax.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] + (x < 0)), (0, 0 * x))[1], -5e-309,
+        [5, 0],
+    ),
+    "the largest": (lambda x: jnp.argmax(-x)[None], -5e-309, [0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_truth_without_a_bound_flushes_no_subnormal_number(name):
+    """XLA's threads flush them, so that its comparisons are not those of a GPU."""
+    reference, value, right = COMPARED[name]
+    (expected,) = derived_truth(reference, (np.array([value, 1.0]),), tolerance=1e-9).outputs
+    assert expected.value.tolist() == right
 
 
 def test_an_element_of_which_nothing_is_known_is_named_and_the_others_are_judged():

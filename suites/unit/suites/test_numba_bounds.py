@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bridge
-from suites.backends.numba_bounds import with_bounds_checks
+from suites.backends.numba_bounds import with_options
 
 
 @numba.njit
@@ -20,7 +20,7 @@ def countdown(values, index):
 
 
 def run(dispatcher, x):
-    call = bridge.numba_kernel(with_bounds_checks(dispatcher), jax.ShapeDtypeStruct(x.shape, x.dtype))
+    call = bridge.numba_kernel(with_options(dispatcher, boundscheck=True), jax.ShapeDtypeStruct(x.shape, x.dtype))
     return np.asarray(call(x))
 
 

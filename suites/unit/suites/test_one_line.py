@@ -79,3 +79,45 @@ def test_an_input_is_printed_with_the_sign_of_its_nan():
     for value, text in ((np.nan, "np.nan"), (-np.nan, "-np.nan")):
         found = with_inputs(Verdict(Status.WRONG_VALUE, "wrong", None), operator, (np.array([value], np.float32),))
         assert f"x = np.array([{text}], np.float32)" in found.reason
+
+
+@numba.njit
+def _row_sums(a, b, out):
+    for i in range(a.shape[0]):
+        out[i] = a[i].sum() + b[i] + (i == 3)
+
+
+def test_inputs_are_shown_where_the_element_depends_on_them():
+    operator = Operator(
+        name="rows", reference=lambda a, b: a.sum(1) + b, kernels={"numba": _row_sums}, shapes=("m n", "m")
+    )
+    a, b = np.arange(60, dtype=np.float32).reshape(20, 3), np.arange(20, dtype=np.float32)
+    reason = judge_kernel(operator, Backend.NUMBA, (a, b)).reason
+    assert "a: float32[20, 3], a[3, :] = [9.0, 10.0, 11.0]; b: float32[20], b[3] = 3.0" in reason
+    mixed = Operator(name="flip", reference=lambda b: b[::-1], kernels={"numba": numba.njit(lambda b, out: b)})
+    assert "b[0]" not in with_inputs(Verdict(Status.WRONG_VALUE, "wrong", None, output=0), mixed, (b,)).reason
+
+
+@numba.njit
+def _precise(x, out):
+    for i in range(x.size):
+        out[i] = np.float64(x[i]) / 3 + np.float64(x[i]) / 3 / 4096 / 1024
+
+
+def test_constants_of_a_reference_count_as_exact_and_the_reason_says_so():
+    operator = Operator(name="third", reference=lambda x: x * 0.3333333, kernels={"numba": _precise})
+    reason = judge_kernel(operator, Backend.NUMBA, (np.array([1, -1.7], np.float32),)).reason
+    assert "its constants count as exact, so that better ones are refused" in reason
+
+
+def test_a_cause_that_is_known_comes_first():
+    known = Finding(
+        cell=_found("vmap", Status.WRONG_VALUE, WRONG).cell,
+        status=Status.WRONG_VALUE,
+        reason="known: far",
+        cause="known",
+    )
+    assert (
+        "is wrong: known: far (2 checks"
+        in kernel_lines([_found("drawn", Status.WRONG_VALUE, WRONG, used=1e9), known])[0]
+    )

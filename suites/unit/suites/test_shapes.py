@@ -100,3 +100,8 @@ def test_each_axis_is_empty_once_unless_the_reference_needs_it():
     assert list(largest.edges("float32")) == ["empty_m"]
     rows = Operator(name="rows", reference=lambda a, k: a[k], kernels={"numba": matvec}, shapes=("m n", "int32 k < m"))
     assert set(rows.edges("float32")) == {"empty_n", "empty_k"}
+
+
+def test_a_square_matrix_needs_one_name():
+    operator = Operator(name="trace", reference=jnp.trace, kernels={"numba": matvec}, shapes=("n n",))
+    assert operator.sample("float32", 33, 0)[0].shape == (6, 6)

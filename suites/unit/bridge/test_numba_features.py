@@ -1,0 +1,68 @@
+"""A kernel of the bridge leaves plain Numba code alone: both share one engine, which finds code by its name."""
+
+import pytest
+
+from suites.unit.processes import output
+
+START = """
+import jax, jax.numpy as jnp, numba, numpy as np
+from numba.experimental import jitclass
+from bridge import numba_kernel
+
+OUT = jax.ShapeDtypeStruct((8,), jnp.float32)
+x = jnp.linspace(0.1, 1, 8)
+"""
+
+RECURSIVE = """
+@numba.njit
+def tree(v, depth, scale):  # LLVM makes one for the constant scale of the kernel
+    if depth <= 0:
+        return v * scale
+    return tree(v + 1, depth - 1, scale) + tree(v - 1, depth - 2, scale)
+
+@numba.njit
+def kernel(x, out):
+    for i in range(x.size):
+        out[i] = tree(np.float64(x[i]), x.size, 2.0)
+
+@numba.njit
+def plain(x, out, scale):
+    for i in range(x.size):
+        out[i] = tree(np.float64(x[i]), x.size, scale)
+
+numba_kernel(kernel, OUT)(x).block_until_ready()
+got = np.zeros(8, np.float32)
+plain(np.asarray(x), got, 5.0)
+np.testing.assert_allclose(got, [tree.py_func(float(v), 8, 5.0) for v in np.asarray(x)], rtol=1e-5)
+"""
+
+OBJECTS = """
+@jitclass([("a", numba.float64)])
+class Scale:
+    def __init__(self, a):
+        self.a = a
+    def times(self, v):
+        return self.a * v
+
+@numba.njit
+def kernel(x, out):  # LLVM makes an NRT_decref for its object
+    scale = Scale(2.5)
+    for i in range(x.size):
+        out[i] = scale.times(x[i])
+
+words = ("hello", "bb")
+
+@numba.njit
+def plain(out):
+    out[0] = len(words[0]) + len(words[1]) + words[0].startswith("he")
+
+np.testing.assert_allclose(numba_kernel(kernel, OUT)(x), 2.5 * x, rtol=1e-6)
+got = np.zeros(1)
+plain(got)
+assert got == 8
+"""
+
+
+@pytest.mark.parametrize("program", [RECURSIVE, OBJECTS], ids=["a helper with a constant argument", "objects"])
+def test_plain_numba_is_right_after_a_kernel_that_shares_its_helpers(program):
+    output("-c", START + program)

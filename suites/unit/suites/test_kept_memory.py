@@ -1,0 +1,48 @@
+"""A process that checks many operators keeps the memory of one."""
+
+import gc
+import weakref
+
+import jax
+import numba
+import numpy as np
+import pytest
+
+from reports import Status
+from suites import Operator
+from suites.backends.backend import Backend
+from suites.checks.judging.cell_verdict import judge_kernel
+from suites.sessions import kept_memory
+
+
+@pytest.mark.parametrize(("most", "is_kept"), [(0, False), (1 << 60, True)])
+def test_a_process_that_keeps_too_much_forgets_the_operators_that_it_has_checked(monkeypatch, most, is_kept):
+    monkeypatch.setattr(kept_memory, "MOST_KEPT", most)
+    operator = _doubled()
+    inputs = operator.sample("float32", 100, 0)
+    assert judge_kernel(operator, Backend.NUMBA, inputs, jax.devices("cpu")[0]).status is Status.PASSED
+    kept = weakref.ref(operator)
+    del operator
+    kept_memory.forget()
+    gc.collect()
+    assert (kept() is not None) == is_kept
+
+
+def test_free_memory_goes_back():
+    before = kept_memory._resident_bytes()
+    arrays = [np.ones(1000) for _ in range(20_000)]
+    last = np.ones(1000)  # the end of the heap stays in use
+    assert kept_memory._resident_bytes() > before + (100 << 20)
+    del arrays
+    kept_memory.forget()
+    assert kept_memory._resident_bytes() < before + (50 << 20)
+    assert last.size
+
+
+def _doubled():
+    @numba.njit
+    def twice(x, out):
+        for i in range(x.size):
+            out[i] = x[i] * 2
+
+    return Operator(name="twice", reference=lambda x: x * 2, kernels={"numba": twice})
