@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -136,6 +137,17 @@ def bind(call: Call, *args: Any) -> list[jax.Array]:
     spread = may_be_partitioned([jax.typeof(arg) for arg in args])
     results: list[jax.Array] = (partitioned_kernel_call_p if spread else kernel_call_p).bind(*args, call=call)
     return results
+
+
+def hold_weakly(kind: type) -> None:
+    """Makes JAX's cache of abstract evaluations let go of a call of this type that no program refers to.
+
+    JAX has no public function for that. Where it has no such set, the cache keeps the latest 2048 calls.
+    """
+    with contextlib.suppress(ImportError):
+        from jax._src.util import weakref_cache_key_types
+
+        weakref_cache_key_types.add(kind)
 
 
 @functools.cache

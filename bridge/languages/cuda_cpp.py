@@ -49,6 +49,7 @@ def cuda_raw_kernel(
     options: Mapping[str, Any] | None = None,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """Makes a kernel in CUDA C++ callable from JAX: compiled by NVRTC, launched natively on XLA's stream.
 
@@ -77,6 +78,7 @@ def cuda_raw_kernel(
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel's pointers to it must then
             not be ``__restrict__``.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -114,7 +116,7 @@ def cuda_raw_kernel(
     values = tuple(_scalar(name, index, value) for index, value in enumerate(scalars))
     shape = launch_shape(name, grid, block, launch_dims, threads_per_block, shared_mem)
     cpp_options = CppOptions(shape, values, check_alignment(name, alignment))
-    return wrap(LANGUAGE, definition, cpp_options, outs, vmap_method, input_output_aliases)
+    return wrap(LANGUAGE, definition, cpp_options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 class Scalar(msgspec.Struct, frozen=True):

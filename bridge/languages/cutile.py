@@ -29,6 +29,7 @@ from bridge.languages.extras import INSTALL_CUTILE
 from bridge.languages.language import Compiled, Definition, Standing
 from bridge.languages.launch_shape import MOST, LaunchShape, launch_shape
 from bridge.languages.machine_code import load_cubin, load_for_each_chip
+from bridge.languages.sent_by_name import sent_by_name
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import ArrayType, Signature
 
@@ -41,6 +42,7 @@ def cutile_kernel(
     grid: int | tuple[int, ...] | Callable[[dict[str, Any]], Any],
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
     **values: Any,
 ) -> Callable[..., Any]:
     """Makes a cuTile kernel callable from JAX: compiled by NVIDIA's tile compiler, launched natively on XLA's stream.
@@ -59,6 +61,7 @@ def cutile_kernel(
             them.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel gets both arrays.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
         **values: The parameters that are no arrays, by name: those annotated with ``ct.Constant``, and numbers, which
             are static; also tuples of these. Where a parameter is no constant, an int is passed as int32 or int64, a
             float as float32, a NumPy scalar as its dtype.
@@ -103,7 +106,7 @@ def cutile_kernel(
     definition = DEFINITIONS.define(LANGUAGE, content, lambda: CutileDefinition(name, arrays, None, kernel, statics))
     blocks = grid(dict(given)) if callable(grid) else grid
     shape = launch_shape(name, blocks, ONE_THREAD)
-    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases)
+    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,4 +278,5 @@ def cuda_tile() -> Any:
     except (ImportError, OSError, UserWarning) as error:  # it warns of versions that do not fit together
         what = f"cutile_kernel needs cuTile, which does not work ({error}). {INSTALL_CUTILE}"
         raise UnavailableError(what) from error
+    sent_by_name(cuda.tile.kernel, lambda kernel: kernel._annotated_function.pyfunc)
     return cuda.tile

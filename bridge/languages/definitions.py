@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 import numpy as np
 
-from bridge.errors import BridgeError, KernelTypeError
-from bridge.ffi.kernel_call import Call
+from bridge.errors import BridgeError
+from bridge.ffi.kernel_call import Call, hold_weakly
 from bridge.ffi.target import Target
 from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
 from bridge.signature.array_types import Signature
@@ -128,6 +128,9 @@ class KernelCall(Call):
             raise
 
 
+hold_weakly(KernelCall)
+
+
 class Definitions:
     """The kernels of all languages, for as long as something else refers to them. Safe to use from several threads."""
 
@@ -145,17 +148,8 @@ class Definitions:
             language: The language of the kernel.
             content: The kernel (its ``id``, if the definition keeps it alive), or its whole source.
             make: Makes the definition.
-
-        Raises:
-            KernelTypeError: Another language has the name of this one.
         """
         with self._lock:
-            other = self._languages.get(language.name, language)
-            if _home(other) != _home(language):
-                raise KernelTypeError(
-                    f"the kernel languages {_home(language)} and {_home(other)} are both named {language.name!r}. "
-                    "Rename one: programs find their kernels by this name."
-                )
             self._languages[language.name] = language  # another object, where a user runs the file again
             known = self._definitions.get((language.name, content))
             if known is None:
@@ -208,10 +202,6 @@ class Definitions:
                 if identity == description.identity:
                     return call.entry(platform)
         raise refusal or _undefined(language, description)
-
-
-def _home(language: NativeLanguage[Any, Any]) -> str:
-    return f"{type(language).__module__}.{type(language).__qualname__}"
 
 
 def _not_understood(text: str) -> BridgeError:

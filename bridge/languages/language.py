@@ -138,6 +138,9 @@ class Definition:
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _compiled: dict[Any, Compiled] = field(default_factory=dict, init=False, repr=False)
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()  # a kernel that holds it may be pickled; another process makes its own
+
     @property
     def place(self) -> str:
         """File and line of the Python source, for errors."""

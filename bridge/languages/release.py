@@ -1,47 +1,61 @@
-"""Drops the wrappers and kernels that the bridge keeps for reuse."""
+"""Finds the wrapper that exists for a key, and keeps the latest ones for reuse."""
 
 from __future__ import annotations
 
-import functools
 import gc
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+import sys
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 from bridge.languages.definitions import DEFINITIONS
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
-_caches: list[Any] = []
-_others: list[Callable[[], None]] = []
+_KEPT = 32
+"""Wrappers that live although nobody holds them: a step function that wraps its kernels anew finds them compiled."""
+
+PROGRAMS_KEPT = 64
+"""Programs that a wrapper keeps where values are compiled in: one for each set of values and options."""
+
+_lock = threading.RLock()
+_existing: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
+_latest: OrderedDict[Hashable, Any] = OrderedDict()
 
 
-def kept(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a function that makes wrappers: keeps the latest 4096 of its results until :func:`release`."""
-    cached: Any = functools.lru_cache(maxsize=4096)(function)
-    _caches.append(cached)
-    return cached  # type: ignore[no-any-return]
+def shared(key: Hashable, make: Callable[[], R]) -> R:
+    """The wrapper of this key; made now if there is none.
 
-
-def released(function: Callable[[], None]) -> Callable[[], None]:
-    """Decorates a function that frees what is kept for reuse: :func:`release` calls it."""
-    _others.append(function)
-    return function
+    Args:
+        key: Names by ``id`` what refers to code of the user, which may refer to the wrapper. The wrapper holds it.
+        make: Makes the wrapper.
+    """
+    with _lock:
+        wrapper: R | None = _existing.get(key)
+        if wrapper is None:
+            wrapper = _existing[key] = make()
+        _latest[key] = wrapper
+        _latest.move_to_end(key)
+        if len(_latest) > _KEPT:
+            _latest.popitem(last=False)
+        return wrapper
 
 
 def release() -> int:
     """Drops wrappers and kernels that nothing uses any more; returns the number of kernels dropped.
 
-    The device memory that callables keep for their temporaries is freed too.
+    Without it, the latest 32 wrappers live on. The device memory that callables keep for their temporaries is freed,
+    too.
 
     A kernel is in use while the caller holds it or a wrapper of it, or JAX holds a trace that calls it
     (``jax.clear_caches()`` makes JAX let go). Loaded machine code stays for the life of the process, so every program
     that calls it can run at any time, also one that runs now or comes from ``jax.export``.
     """
     before = len(DEFINITIONS)
-    for cache in _caches:
-        cache.cache_clear()
+    _latest.clear()
     gc.collect()
-    for function in _others:
-        function()
+    if memory := sys.modules.get("bridge.languages.numba_cuda.device_memory"):
+        memory.trim()
     return before - len(DEFINITIONS)

@@ -31,6 +31,7 @@ from bridge.languages.extras import INSTALL_TRITON
 from bridge.languages.language import Compiled, Definition, Standing
 from bridge.languages.launch_shape import LaunchShape, launch_shape
 from bridge.languages.machine_code import load_cubin, load_for_each_chip
+from bridge.languages.sent_by_name import sent_by_name
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.array_types import Signature
 
@@ -49,6 +50,7 @@ def triton_kernel(
     options: Mapping[str, Any] | None = None,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
     **values: Any,
 ) -> Callable[..., Any]:
     """Makes a Triton kernel callable from JAX: compiled by Triton, launched natively on XLA's stream.
@@ -70,6 +72,7 @@ def triton_kernel(
         options: Further options of Triton's CUDA backend, such as ``{"maxnreg": 64}``.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel gets both pointers.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
         **values: The parameters that are no arrays, by name: of ``tl.constexpr``, and numbers, which are static. An int
             is passed as ``i32`` or ``i64``, a float as ``fp32``, a NumPy scalar as its dtype; a parameter that is
             annotated with a dtype (``n: tl.int64``) gets this one. A pointer may be None.
@@ -136,7 +139,7 @@ def triton_kernel(
     )
     programs = grid(dict(given)) if callable(grid) else grid
     shape = launch_shape(name, programs, passed["num_warps"] * WARP_THREADS)
-    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases)
+    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 class TritonCode(NamedTuple):
@@ -468,4 +471,5 @@ def _triton() -> Any:
         raise UnavailableError(
             f"triton_kernel needs Triton, which does not import ({error}). {INSTALL_TRITON}"
         ) from error
+    sent_by_name(triton.runtime.JITFunction, lambda kernel: kernel.fn)
     return triton

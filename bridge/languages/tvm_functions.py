@@ -26,11 +26,11 @@ from bridge.languages.language import Compiled, Definition, Standing
 from bridge.languages.native_cpu import entry
 from bridge.languages.native_cpu.native_kernel import NativeOptions, OnHost, language_for
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature, place_of
+from bridge.signature.array_types import Signature, key_of_function, place_of
 from bridge.source.shared_libraries import content_of
 
 
-@says_its_call
+@functools.partial(says_its_call, is_sent=False)
 def tvm_ffi_kernel(
     function: Any,
     outs: Any,
@@ -40,6 +40,7 @@ def tvm_ffi_kernel(
     capturable: bool = False,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """Makes a function of TVM-FFI callable from JAX, with no Python in the call.
 
@@ -58,6 +59,7 @@ def tvm_ffi_kernel(
         capturable: Whether XLA may record what the function enqueues into CUDA graphs: as there.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code.
         input_output_aliases: Pairs of input and output index that share a buffer. The function may then update it.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes. An error that the
@@ -106,7 +108,7 @@ def tvm_ffi_kernel(
     name = getattr(function, "__name__", "").removeprefix("__tvm_ffi_") or "tvm_ffi_function"
     definition = DEFINITIONS.define(
         language,
-        (name, handle, address, id(arguments)),
+        (name, handle, address, key_of_function(arguments or _all_arrays)),
         lambda: TvmDefinition(
             name,
             arguments or _all_arrays,
@@ -117,7 +119,8 @@ def tvm_ffi_kernel(
             None if handle else content_of(address),
         ),
     )
-    return wrap(language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases)
+    options = NativeOptions(capturable)
+    return wrap(language, definition, options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 def _all_arrays(*arrays: Any) -> tuple[Any, ...]:

@@ -7,18 +7,19 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, ParamSpec
 
 import jax
 
 from bridge.debug.checking import kernel_checks
-from bridge.errors import KernelCompileError, SignatureError
+from bridge.errors import KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.call_frame import check_count
 from bridge.languages.definitions import KernelCall
 from bridge.languages.language import Definition, NativeLanguage
-from bridge.languages.release import kept
+from bridge.languages.release import shared
 from bridge.signature.arguments import (
     Traced,
     check_aliased_types,
@@ -28,24 +29,54 @@ from bridge.signature.arguments import (
     no_keywords,
     parameter_names,
 )
-from bridge.signature.array_types import Outputs, OutputsOf, Signature, outputs_of
+from bridge.signature.array_types import Outputs, OutputsOf, Signature, key_of_function, outputs_of
 
 P = ParamSpec("P")
 
 
-def says_its_call(make: Callable[P, Callable[..., Any]]) -> Callable[P, Callable[..., Any]]:
+def says_its_call(make: Callable[P, Callable[..., Any]], is_sent: bool = True) -> Callable[P, Callable[..., Any]]:
     """Decorates a public function that makes wrappers: they get an attribute ``made_by``.
 
-    It is the call that made the wrapper first: the function, its arguments and its keyword arguments.
+    It is the call that made the wrapper first: the function, its arguments and its keyword arguments. A wrapper is
+    pickled and copied as this call, which finds the wrapper that exists in a process, or makes it.
+
+    Args:
+        make: The function.
+        is_sent: Whether another process can make its wrappers; if not, its kernels are addresses of this process.
     """
 
     @functools.wraps(make)
     def made(*args: P.args, **keywords: P.kwargs) -> Callable[..., Any]:
         wrapper = make(*args, **keywords)
-        vars(wrapper).setdefault("made_by", (made, args, keywords))
+        own, call = vars(wrapper), _Call(made, args, keywords, is_sent)
+        if "made_by" not in own:  # methods of the object: it is a function of JAX, whose type has others
+            own |= {"__reduce_ex__": lambda protocol: (call, ()), "__deepcopy__": lambda memo: call()}
+            own["made_by"] = made, args, keywords
         return wrapper
 
     return made
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The call that makes a wrapper."""
+
+    made: Callable[..., Any]
+    args: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    is_sent: bool
+
+    def __call__(self) -> Any:
+        return self.made(*self.args, **self.keywords)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.is_sent:
+            return _Call, (self.made, self.args, self.keywords, True)
+        name = self.made.__name__
+        raise KernelTypeError(
+            f"{name} cannot send {self.args[:1]} to another process, which has it at another address. Load the library "
+            f"and call {name} there, in the function that is sent."
+        )
 
 
 def wrap(
@@ -55,10 +86,11 @@ def wrap(
     outs: Any,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """A ``jax.jit`` function of the inputs that returns the results that ``outs`` describes.
 
-    Equal arguments give the same function, so wrapping a kernel twice compiles it once.
+    Equal arguments give the same function while it lives, so wrapping a kernel twice compiles it once.
 
     Args:
         language: The language of the kernel.
@@ -67,26 +99,15 @@ def wrap(
         outs: Shape and dtype of the results; or a function of the inputs that returns them, called at each trace.
         vmap_method: See :func:`bridge.numba_kernel`.
         input_output_aliases: Pairs of input and output index that share a buffer.
+        has_side_effect: Run the kernel even if nothing uses its results.
 
     Raises:
         SignatureError: ``outs``, ``vmap_method`` or ``input_output_aliases`` is malformed.
     """
-    outputs = outputs_of(outs, definition.name)
-    check_vmap_method(vmap_method, definition.name)
-    aliases = check_aliases(input_output_aliases, definition.name)
-    return _wrapper(language, definition, options, outputs, vmap_method, aliases)
-
-
-@kept
-def _wrapper(
-    language: NativeLanguage[Any, Any],
-    definition: Definition,
-    options: Any,
-    declared: Outputs | OutputsOf,
-    vmap_method: str | None,
-    aliases: tuple[tuple[int, int], ...],
-) -> Callable[..., Any]:
     name = definition.name
+    declared = outputs_of(outs, name)
+    check_vmap_method(vmap_method, name)
+    aliases = check_aliases(input_output_aliases, name)
     writable = frozenset(index for index, _ in aliases)
     parameters, variadic = _input_names(definition, declared)
 
@@ -110,6 +131,7 @@ def _wrapper(
             tuple((spec.shape, spec.dtype) for spec in outputs.specs),
             aliases,
             vmap_method,
+            bool(has_side_effect),
             checks=kernel_checks(),
             language=language,
             definition=definition,
@@ -118,12 +140,14 @@ def _wrapper(
             settings=language.settings(definition),
         )
         made = made.with_hidden_outputs(inputs)
-        _check_stores(definition, made, len(inputs))
+        if not has_side_effect:
+            _check_stores(definition, made, len(inputs))
         results = bind(made, *args)
         return outputs.unflatten(results[: len(outputs.specs)])
 
-    wrapper = jax.jit(Traced(call, name, parameters, check, variadic, definition.function.__doc__))
-    return wrapper
+    outputs_key = declared if isinstance(declared, Outputs) else key_of_function(declared.function)
+    key = id(definition), options, outputs_key, vmap_method, aliases, bool(has_side_effect)
+    return shared(key, lambda: jax.jit(Traced(call, name, parameters, check, variadic, definition.function.__doc__)))
 
 
 def _input_names(definition: Definition, declared: Outputs | OutputsOf) -> tuple[list[str], bool]:

@@ -10,6 +10,7 @@ import jax
 
 from bridge.debug.mode import OFF, Mode
 from bridge.errors import SignatureError
+from bridge.ffi.kernel_call import hold_weakly
 from bridge.operator.static_parameters import NO_PARAMETERS, Parameters
 
 Function = Callable[..., list[Any]]
@@ -140,3 +141,6 @@ class OperatorCall:
     def keywords(self) -> dict[str, Any]:
         """The keyword arguments of generators and rules: ``outs``, and the parameters of the call."""
         return {"outs": self.outputs, **dict(self.parameters.items)}
+
+
+hold_weakly(OperatorCall)

@@ -83,7 +83,8 @@ class Traced:
         function: The function to trace.
         name: The kernel.
         inputs: Names of the inputs.
-        check: Raises a SignatureError if one of the arguments is no array.
+        check: Raises a SignatureError if one of the arguments is no array. JAX keeps it as long as the function lives,
+            so it refers to nothing that refers to the function.
         variadic: Whether there may be more inputs than names.
         documentation: The docstring that ``help`` shows.
     """

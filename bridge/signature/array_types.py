@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -215,6 +216,17 @@ def outputs_of(outs: Any, name: str) -> Outputs | OutputsOf:
     # A container that JAX knows, such as a dataclass, may have a __call__.
     is_function = callable(outs) and not hasattr(outs, "shape") and jax.tree_util.all_leaves([outs])
     return OutputsOf(outs) if is_function else Outputs.of(outs, name)
+
+
+def key_of_function(function: Callable[..., Any]) -> Hashable:
+    """A key for as long as the function lives: equal if Python made the functions by one line with the same variables.
+
+    So a lambda that takes nothing from around it is the same whenever the line runs again. The key refers to nothing.
+    """
+    if not isinstance(function, FunctionType):
+        return id(function)
+    parts = function.__code__, function.__globals__, *(function.__closure__ or ()), *(function.__defaults__ or ())
+    return *map(id, parts), *((name, id(value)) for name, value in (function.__kwdefaults__ or {}).items())
 
 
 def place_of(function: Callable[..., Any]) -> str:

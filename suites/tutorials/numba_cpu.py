@@ -800,9 +800,10 @@ assert other.stdout.strip() == str(program(jnp.linspace(0.2, 0.8, 4)).tolist())
 #
 # ## 17. Giving memory back
 #
-# Wrappers and compiled kernels are kept for reuse. In a long-lived process that makes many different kernels,
-# `bridge.release()` drops those that nothing uses any more, neither a wrapper you hold nor a program that JAX
-# keeps. `jax.clear_caches()` makes JAX let go of its programs first. It returns the number of kernels dropped.
+# A wrapper that nobody holds is freed with its programs, but for the latest 32: a function that wraps its kernels
+# anew at each call finds them compiled. `bridge.release()` drops these, too, and the kernels that neither a wrapper
+# nor a program of JAX uses. `jax.clear_caches()` makes JAX let go of its programs first. It returns the number of
+# kernels dropped.
 
 
 # %%

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,11 +21,11 @@ from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.language import CPU_DTYPES, Compiled, DefinitionT, NativeLanguage, Standing
 from bridge.languages.native_cpu.entry import NativeDefinition, entry_code
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature
+from bridge.signature.array_types import Signature, key_of_function
 from bridge.source.shared_libraries import content_of
 
 
-@says_its_call
+@functools.partial(says_its_call, is_sent=False)
 def native_kernel(
     function: Any,
     outs: Any,
@@ -36,6 +37,7 @@ def native_kernel(
     capturable: bool = False,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """Makes a C function callable from JAX, with no Python in the call.
 
@@ -63,6 +65,7 @@ def native_kernel(
             memory, wait, or depend on anything but its arguments, because a replay does not call it.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code.
         input_output_aliases: Pairs of input and output index that share a buffer. The function may then update it.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -105,12 +108,13 @@ def native_kernel(
     types = None if stated is None else tuple(stated)
     definition = DEFINITIONS.define(
         language,
-        (name, address, types, status, id(arguments)),
+        (name, address, types, status, key_of_function(arguments)),
         lambda: NativeDefinition(
             name, arguments, None, address, types, status, function, content_of(address), platform == "cuda"
         ),
     )
-    return wrap(language, definition, NativeOptions(capturable), outs, vmap_method, input_output_aliases)
+    options = NativeOptions(capturable)
+    return wrap(language, definition, options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 class NativeOptions(msgspec.Struct, frozen=True):

@@ -28,6 +28,7 @@ def numba_kernel(
     *,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """Makes a Numba CPU kernel callable from JAX, with no Python in the call.
 
@@ -49,6 +50,8 @@ def numba_kernel(
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel may write to such an
             input. If the caller still needs the input's value (it was not donated), XLA passes a copy. Where a loop
             carries the result on to the input, an alias saves the copy of each turn.
+        has_side_effect: Run the kernel even if nothing uses its results: one that prints, writes to a file, or counts.
+            By default JAX and XLA drop such a call.
 
     Returns:
         A ``jax.jit`` function of the input arrays. It returns one array if ``outs`` is one struct, else the same list
@@ -106,7 +109,7 @@ def numba_kernel(
     definition = DEFINITIONS.define(LANGUAGE, id(kernel), lambda: NumbaDefinition.of(kernel))
     if count := definition.recompilations():  # JAX keeps what it traced before
         definition = DEFINITIONS.define(LANGUAGE, (id(kernel), count), lambda: NumbaDefinition.of(kernel))
-    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases)
+    return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):

@@ -32,6 +32,7 @@ def numba_cuda_callable(
     replay: bool = False,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """Makes a Python function that launches CUDA kernels callable from JAX.
 
@@ -48,6 +49,7 @@ def numba_cuda_callable(
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call goes through the elements of the batch. If
             temporaries are replayed, there is one call for each element, so that they share the memory of one.
         input_output_aliases: Pairs of input and output index that share a buffer; ``func`` may write to such an input.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -71,7 +73,9 @@ def numba_cuda_callable(
             "the inputs, the outputs and a stream. For one kernel decorated with numba.cuda.jit use numba_cuda_kernel."
         )
     definition = DEFINITIONS.define(LANGUAGE, id(func), lambda: CallableDefinition.of(func))
-    return wrap(LANGUAGE, definition, CallableOptions(bool(replay)), outs, vmap_method, input_output_aliases)
+    return wrap(
+        LANGUAGE, definition, CallableOptions(bool(replay)), outs, vmap_method, input_output_aliases, has_side_effect
+    )
 
 
 @dataclass(frozen=True, eq=False)

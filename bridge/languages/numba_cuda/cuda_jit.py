@@ -40,6 +40,7 @@ def numba_cuda_kernel(
     alignment: int = 1,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
+    has_side_effect: bool = False,
 ) -> Callable[..., Any]:
     """Makes a Numba-CUDA kernel callable from JAX: launched natively, on XLA's stream, with no Python in the call.
 
@@ -61,6 +62,7 @@ def numba_cuda_kernel(
             of short rows. Such a call is then an error, where it would end the process.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer; the kernel may write to such inputs.
+        has_side_effect: As for :func:`bridge.numba_kernel`.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -101,7 +103,7 @@ def numba_cuda_kernel(
     definition = define(kernel)
     shape = launch_shape(definition.name, grid, block, launch_dims, threads_per_block, shared_mem)
     options = CudaOptions(shape, check_alignment(definition.name, alignment), definition.is_debug)
-    return wrap(LANGUAGE, definition, options, outs, vmap_method, input_output_aliases)
+    return wrap(LANGUAGE, definition, options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 def define(kernel: Any) -> CudaDefinition:

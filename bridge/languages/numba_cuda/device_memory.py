@@ -17,7 +17,6 @@ from numba.cuda.cudadrv.devicearray import DeviceNDArray
 from numba.cuda.cudadrv.driver import AutoFreePointer, MemoryPointer
 
 from bridge.ffi.cuda import driver
-from bridge.languages.release import released
 
 _KEPT_BYTES = 256 * 2**20
 """Bytes that a device's pool keeps for reuse, until :func:`bridge.release`."""
@@ -85,8 +84,8 @@ def _pool(ordinal: int) -> Any:
     return _pools[ordinal]
 
 
-@released
-def _trim() -> None:
+def trim() -> None:
+    """Frees the memory that nothing uses; :func:`bridge.release` calls it."""
     for ordinal, pool in list(_pools.items()):
         (status,) = cu.cuMemPoolTrimTo(pool, 0)
         check(status, f"freeing memory of CUDA device {ordinal}")

@@ -26,7 +26,7 @@ from bridge.ffi.target import CPU_PYTHON, CUDA_IN_TURN, CUDA_PYTHON, Plan
 from bridge.languages.definitions import DEFINITIONS, KernelCall
 from bridge.languages.extras import require_warp
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
-from bridge.languages.release import kept
+from bridge.languages.release import shared
 from bridge.languages.warp.cpu_plan import take_error, tile_mutex, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
 from bridge.languages.warp.dtypes import LOCK, element_type, numpy_dtype
@@ -38,9 +38,10 @@ from bridge.languages.warp.recorder import ADVICE
 from bridge.languages.warp.recording import WarpRecording, record
 from bridge.languages.warp.replay import context_of, replay
 from bridge.languages.warp.settings import check_warp, configured
+from bridge.languages.warp.warp_wrapper import warp_wrapper
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_homes, check_output_dims
 from bridge.languages.wrapper import says_its_call
-from bridge.signature.arguments import Traced, check_arrays, check_vmap_method, positional
+from bridge.signature.arguments import Traced, check_arrays, check_vmap_method
 from bridge.signature.array_types import Outputs, Signature, check_known_shapes
 from bridge.source.references import references
 
@@ -156,28 +157,19 @@ def warp_callable(
     shapes = check_output_dims(name, parameters, output_dims)
     like_kernel = definition.like_kernel
     options = WrapperOptions(like_kernel, parameters, None, shapes, None, vmap_method, bool(has_side_effect))
-    passed = options.passed
 
-    @functools.wraps(func, assigned=("__name__", "__qualname__", "__module__", "__doc__"), updated=())
-    def call(*args: Any, **given: Any) -> list[jax.Array]:
-        own = options.override(given, ("output_dims", "vmap_method")) if given else options
-        if len(args) != len(passed):
-            raise SignatureError(
-                f"{name} got {len(args)} arguments, expected {len(passed)}: {', '.join(p.name for p in passed)}. "
-                "Outputs are not passed."
-            )
-        given_to = list(zip(args, passed, strict=True))
-        statics = tuple(StaticValue.of(arg, like_kernel, p) for arg, p in given_to if not p.is_array)
-        arrays = [arg for arg, p in given_to if p.is_array]
-        program: Any = _program(definition, own, statics, python_call, has_side_effect)
-        if definition.outside:  # JAX would not run the function again
+    def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Callable[..., list[jax.Array]]:
+        program: Any = _program(definition, python_call, has_side_effect, own, statics)
+
+        def run(*arrays: Any) -> Any:
+            if not definition.outside:
+                return program(*arrays)
             check_arrays(arrays, name, [p.name for p in definition.inputs])
-            program, arrays = program.__wrapped__, [*map(jax.numpy.asarray, arrays)]
-        results: list[jax.Array] = program(*arrays)
-        return results
+            return program.__wrapped__(*map(jax.numpy.asarray, arrays))  # JAX would not run the function again
 
-    vars(call).update(__signature__=inspect.Signature(positional([p.name for p in passed])))
-    return call
+        return run
+
+    return warp_wrapper(options, ("output_dims", "vmap_method"), program_of, types.SimpleNamespace(hashers=None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,15 +402,14 @@ def _stream(ordinal: int, stream: int) -> wp.Stream:
     return wp.Stream(wp.get_cuda_device(ordinal), cuda_stream=stream)
 
 
-@kept
 def _program(
     definition: _Callable,
-    options: WrapperOptions,
-    statics: tuple[StaticValue, ...],
     python_call: bool,
     has_side_effect: bool | None,
+    options: WrapperOptions,
+    statics: tuple[StaticValue, ...],
 ) -> Callable[..., list[jax.Array]]:
-    """The call as a ``jax.jit`` function of its arrays."""
+    """The call as a ``jax.jit`` function of its arrays; the same for equal options."""
     name, like_kernel, results = definition.name, definition.like_kernel, definition.results
     names = [p.name for p in definition.inputs]
     check = functools.partial(check_arrays, name=name, parameters=names)
@@ -465,8 +456,8 @@ def _program(
         )
         return bind(made.with_hidden_outputs(inputs), *arrays)[: len(specs)]
 
-    program = jax.jit(Traced(call, name, names, check))
-    return program
+    key = "warp_callable", id(definition), python_call, has_side_effect, options.key, statics, configured()
+    return shared(key, lambda: jax.jit(Traced(call, name, names, check)))
 
 
 def _precise(p: WarpParameter) -> WarpParameter:

@@ -11,6 +11,7 @@ from typing import Any
 import warp as wp
 
 from bridge.errors import AbiError
+from bridge.languages.sent_by_name import sent_by_name
 
 _WITHOUT_EFFECT = frozenset({
     # What Warp prints, checks at its own launches, and where it keeps files.
@@ -62,7 +63,7 @@ this version on, a store clears the adjoint of the element that it overwrites.""
 
 @functools.cache
 def check_warp() -> None:
-    """Checks that the installed Warp records launches in the form that the bridge reads.
+    """Checks that the installed Warp records launches in the form that the bridge reads, and lets pickle take kernels.
 
     Raises:
         AbiError: It records them in another form.
@@ -70,6 +71,7 @@ def check_warp() -> None:
     if tuple(int(part) for part in wp.__version__.split(".")[:2]) < OLDEST:
         raise unknown_launches("it passes the bounds of a launch on the CPU by value")
     internals()
+    sent_by_name(wp.Kernel, lambda kernel: kernel.func, has_content=True)
 
 
 def internals() -> Any:

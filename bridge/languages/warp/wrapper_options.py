@@ -52,11 +52,17 @@ class WrapperOptions:
     backward_asked: bool = False
 
     @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for equal options while the kernel lives; it does not refer to the kernel."""
+        kernel, *others = vars(self).values()
+        return id(kernel), *others
+
+    @property
     def passed(self) -> list[WarpParameter]:
         """The parameters that a caller passes."""
         return [parameter for parameter in self.parameters if parameter.role is not Role.OUTPUT]
 
-    def override(self, given: Mapping[str, Any], known: Sequence[str] = OPTIONS_OF_A_CALL) -> WrapperOptions:
+    def override(self, given: Mapping[str, Any], known: Sequence[str]) -> WrapperOptions:
         """A copy of these options with the options that a single call overrides."""
         key = self.kernel.key
         if unknown := given.keys() - set(known):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,13 +11,14 @@ import warp as wp
 
 from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, SignatureError
 from bridge.ffi.avals import align_varying
-from bridge.languages.release import kept
+from bridge.languages.release import shared
 from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.generated import has_adjoint
 from bridge.languages.warp.parameters import parameters_of
 from bridge.languages.warp.planned import plan_call
-from bridge.languages.warp.settings import check_warp, configured, settings_of
+from bridge.languages.warp.settings import check_warp, settings_of
 from bridge.languages.warp.warp_language import define
+from bridge.languages.warp.warp_wrapper import warp_wrapper
 from bridge.languages.warp.wrapper_options import (
     OPTIONS_OF_A_CALL,
     StaticValue,
@@ -27,9 +27,8 @@ from bridge.languages.warp.wrapper_options import (
     check_output_dims,
 )
 from bridge.languages.wrapper import says_its_call
-from bridge.signature.arguments import Traced, check_arrays, check_vmap_method, positional
+from bridge.signature.arguments import Traced, check_arrays, check_vmap_method
 
-_PROGRAMS_KEPT = 64  # of a wrapper
 _MOST_BLOCK_DIM = 1024  # the limit of every GPU so far, and of Warp's own blocks on the CPU
 
 
@@ -128,57 +127,13 @@ def jax_kernel(
     )
     define(kernel)
     differentiable = _differentiable(options, enable_backward)
-    module, passed = kernel.module, options.passed
-    values = [(index, parameter) for index, parameter in enumerate(passed) if not parameter.is_array]
-    arrays = [index for index, parameter in enumerate(passed) if parameter.is_array]
-    latest: Any = (None, {})  # programs by values and settings, for what Warp keeps of the module until it changes
 
-    # A closure, because an eager call takes a few microseconds, and each attribute look-up would add to them.
-    def call(*args: Any, **given: Any) -> list[jax.Array]:
-        nonlocal latest
-        own = options.override(given) if given else options
-        if len(args) != len(passed):
-            raise SignatureError(
-                f"{kernel.key} got {len(args)} arguments, expected {len(passed)}: "
-                f"{', '.join(parameter.name for parameter in passed)}. Outputs are not passed."
-            )
-        statics = tuple([StaticValue.of(args[index], kernel, parameter) for index, parameter in values])
-        if given:
-            program = _program(own, statics, settings_of(kernel), differentiable)
-        else:
-            hashers, programs = latest
-            if module.hashers is not hashers or len(programs) >= _PROGRAMS_KEPT:
-                hashers, programs = latest = module.hashers, {}
-            key = statics, configured()
-            program = programs.get(key)
-            if program is None:
-                program = programs[key] = _program(options, statics, settings_of(kernel), differentiable)
-        return program(*[args[index] for index in arrays])
+    def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Callable[..., list[jax.Array]]:
+        return _program(own, statics, settings_of(kernel), differentiable)
 
-    wrapper: Any = _Wrapper(call)
-    wrapper.__name__ = wrapper.__qualname__ = kernel.key
-    wrapper.__module__, wrapper.__doc__ = kernel.func.__module__, kernel.func.__doc__
-    wrapper.block_dim = options.block_dim
-    wrapper.__signature__ = _signature(options)
-    return wrapper  # type: ignore[no-any-return]
-
-
-class _Wrapper(functools.partial[list[jax.Array]]):
-    """The function that :func:`jax_kernel` returns, with a short text of its own."""
-
-    __name__: str
-    __signature__: inspect.Signature
-
-    def __repr__(self) -> str:
-        return f"<kernel {self.__name__}{self.__signature__}>"
-
-    def __deepcopy__(self, memo: Any) -> _Wrapper:
-        return self  # Warp's kernels cannot be copied
-
-
-def _signature(options: WrapperOptions) -> inspect.Signature:
-    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in OPTIONS_OF_A_CALL]
-    return inspect.Signature([*positional([parameter.name for parameter in options.passed]), *named])
+    wrapper = warp_wrapper(options, OPTIONS_OF_A_CALL, program_of, kernel.module)
+    vars(wrapper)["block_dim"] = options.block_dim
+    return wrapper
 
 
 def _check_block_dim(name: str, block_dim: Any) -> int | None:
@@ -200,7 +155,6 @@ def _differentiable(options: WrapperOptions, enable_backward: bool | None) -> bo
     return enable_backward is not False and not options.has_side_effect
 
 
-@kept
 def _program(
     options: WrapperOptions, statics: tuple[StaticValue, ...], settings: tuple[str, ...], differentiable: bool
 ) -> Callable[..., list[jax.Array]]:
@@ -224,5 +178,5 @@ def _program(
         # Align outside of the function with a custom derivative, so that JAX sums gradients over the mesh.
         return with_adjoint(planned)(*align_varying(arrays))
 
-    program = jax.jit(Traced(call, name, names, check))
-    return program
+    key = "jax_kernel", options.key, statics, settings, differentiable
+    return shared(key, lambda: jax.jit(Traced(call, name, names, check)))

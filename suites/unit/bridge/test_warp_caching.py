@@ -12,7 +12,7 @@ import pytest
 import bridge
 from bridge import jax_kernel
 from bridge.ffi.target import CPU
-from bridge.languages.warp import wrapping
+from bridge.languages.warp import warp_wrapper
 from bridge.languages.warp.warp_language import define
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
@@ -42,7 +42,7 @@ class TestPrograms:
         assert len(CPU) == entries + 1
 
     def test_values_are_kept_apart_also_beyond_those_that_a_wrapper_keeps(self, monkeypatch):
-        monkeypatch.setattr(wrapping, "_PROGRAMS_KEPT", 2)
+        monkeypatch.setattr(warp_wrapper, "PROGRAMS_KEPT", 2)
         call, x = jax_kernel(kernels.scale), jnp.ones(1)
         factors = [0.0, 1.0, 2.0, 3.0, 4.0, 1.0, 0.0, 4.0]
         assert [float(call(x, factor)[0][0]) for factor in factors] == factors

@@ -1,0 +1,96 @@
+"""Makes the function that users of Warp call: of arrays, and of values that are compiled into the call."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import warp as wp
+
+from bridge.errors import SignatureError
+from bridge.languages.release import PROGRAMS_KEPT
+from bridge.languages.warp.settings import configured
+from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
+from bridge.signature.arguments import positional
+
+Program = Callable[..., list[jax.Array]]
+
+
+def warp_wrapper(
+    options: WrapperOptions,
+    named: Sequence[str],
+    program_of: Callable[[WrapperOptions, tuple[StaticValue, ...]], Program],
+    module: Any,
+) -> Callable[..., list[jax.Array]]:
+    """A function of the parameters that are passed. It keeps the programs of its latest values, options and settings.
+
+    Args:
+        options: The kernel, or what stands for it, and how it is launched.
+        named: The options that a call may override.
+        program_of: The call with these options and values, as a ``jax.jit`` function of its arrays.
+        module: Has ``hashers``, which another object replaces when Warp's module changes.
+    """
+    kernel, passed, name = options.kernel, options.passed, options.kernel.key
+    values = [(index, parameter) for index, parameter in enumerate(passed) if not parameter.is_array]
+    arrays = [index for index, parameter in enumerate(passed) if parameter.is_array]
+
+    programs, lock = dict[Any, Program](), threading.RLock()
+    usual: Any = None, None, None  # what Warp keeps of the module until it changes, warp.config, and the program then
+
+    def call(*args: Any, **given: Any) -> list[jax.Array]:
+        nonlocal usual
+        hashers, config, program = usual
+        # JAX itself takes a few microseconds for a call, so this is the shortest way for the commonest one.
+        if not given and module.hashers is hashers and vars(wp.config) == config and len(args) == len(arrays):
+            return program(*args)  # type: ignore[no-any-return]
+        own = options.override(given, named) if given else options
+        if len(args) != len(passed):
+            raise SignatureError(
+                f"{name} got {len(args)} arguments, expected {len(passed)}: "
+                f"{', '.join(parameter.name for parameter in passed)}. Outputs are not passed."
+            )
+        hashers, config = module.hashers, dict(vars(wp.config))
+        statics = tuple([StaticValue.of(args[index], kernel, parameter) for index, parameter in values])
+        key = statics, configured(), own if given else None
+        with lock:
+            if usual[0] is not hashers:
+                programs.clear()
+                usual = hashers, None, None
+            program = programs.get(key)
+            if program is None:
+                if len(programs) >= PROGRAMS_KEPT:
+                    del programs[next(iter(programs))]
+                program = programs[key] = program_of(own, statics)
+            if not given and not values:
+                usual = hashers, config, program
+        return program(*[args[index] for index in arrays])
+
+    keywords = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None) for each in named]
+    signature = inspect.Signature([*positional([parameter.name for parameter in passed]), *keywords])
+    return _Wrapper(call, name, kernel.func, signature)
+
+
+class _Wrapper(functools.partial[Any]):
+    """The function that users get, with the name, docstring and signature of its kernel, and a short text.
+
+    Args:
+        call: The function.
+        name: The kernel.
+        function: Has its docstring and module.
+        signature: Its signature.
+    """
+
+    def __new__(
+        cls, call: Callable[..., Any], name: str, function: Callable[..., Any], signature: inspect.Signature
+    ) -> _Wrapper:
+        self = super().__new__(cls, call)
+        of = {"__module__": function.__module__, "__doc__": function.__doc__}
+        vars(self).update(of, __name__=name, __qualname__=name, __signature__=signature)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<kernel {vars(self)['__name__']}{vars(self)['__signature__']}>"

@@ -1,0 +1,167 @@
+"""A wrapper that nobody holds frees what it holds; one that is made anew by the same line is the one that exists."""
+
+import ctypes
+import gc
+import logging
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numba
+import numpy as np
+import pytest
+
+import bridge
+from suites.backends.warp_blocks import wp
+
+X = jnp.arange(4.0)
+VECTOR = wp.array(dtype=float)
+MEMCPY = ctypes.CDLL(None).memcpy
+
+
+@numba.njit
+def double(x, out):
+    for i in range(x.size):
+        out[i] = 2 * x[i]
+
+
+@wp.kernel
+def warp_double(x: VECTOR, out: VECTOR):
+    i = wp.tid()
+    out[i] = 2.0 * x[i]
+
+
+def warp_kernel(n):
+    @wp.kernel
+    def scale(x: VECTOR, out: VECTOR):
+        i = wp.tid()
+        out[i] = 2.0 * x[i]
+
+    return scale
+
+
+def launcher(n):
+    def launch(x: VECTOR, out: VECTOR):
+        assert n >= 0
+        wp.launch(warp_double, dim=x.shape, inputs=[x], outputs=[out])
+
+    return launch
+
+
+@numba.njit
+def first(x, out):
+    out[:] = x[: out.size]
+
+
+def like(x):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+def operator(generator):
+    made = bridge.XLACustomKernel("made_in_a_loop", outs=like)
+    made.def_numba_kernel(generator)
+    return made
+
+
+MAKERS = {
+    "numba_kernel": lambda n: bridge.numba_kernel(double, lambda x: jax.ShapeDtypeStruct((n,), x.dtype)),
+    "native_kernel": lambda n: bridge.native_kernel(MEMCPY, like, lambda x, out: (out, x, np.int64(4 * n))),
+    "jax_kernel": lambda n: bridge.jax_kernel(warp_kernel(n)),
+    "warp_callable": lambda n: bridge.warp_callable(launcher(n)),
+    "a function in Python": lambda n: bridge.warp_callable(launcher(n), python_call=True),
+    "XLACustomKernel": lambda n: operator(lambda outs: bridge.numba_kernel(double, [*outs] * (n > 0))),
+}  # fmt: skip
+"""Wrappers and operators of their own each time: what makes them takes a number from around it."""
+
+
+def live_programs():
+    gc.collect()
+    return len(jax.devices()[0].client.live_executables())
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_programs_of_wrappers_that_nobody_holds_are_freed(make):
+    make(X.size)(X)  # what is compiled once
+    before, made, last = live_programs(), 45, None
+    for _ in range(made):
+        wrapper = make(X.size)
+        wrapper(X)
+        last = weakref.ref(wrapper)
+    del wrapper
+    assert live_programs() - before <= 33
+    bridge.release()
+    gc.collect()
+    assert last() is None
+    assert live_programs() - before <= 1
+
+
+def test_a_wrapper_that_the_same_line_makes_again_is_compiled_once(caplog):
+    def step(x):
+        scaled = bridge.numba_kernel(double, lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+        return bridge.native_kernel(MEMCPY, lambda x: x, lambda x, out: (out, x, x.nbytes))(scaled)
+
+    with jax.log_compiles(), caplog.at_level(logging.WARNING, "jax"):
+        for _ in range(5):
+            np.testing.assert_array_equal(step(X), 2 * X)
+    compiled = [text for text in caplog.messages if "Compiling jit(double)" in text or "Compiling jit(memcpy)" in text]
+    assert len(compiled) == 2
+
+
+def test_functions_that_take_other_variables_make_other_wrappers():
+    def of(n):
+        return bridge.numba_kernel(first, lambda x: jax.ShapeDtypeStruct((n,), x.dtype))
+
+    def with_default(n):
+        return bridge.numba_kernel(first, lambda x, n=n: jax.ShapeDtypeStruct((n,), x.dtype))
+
+    def with_keyword(n):
+        return bridge.numba_kernel(first, lambda x, *, n=n: jax.ShapeDtypeStruct((n,), x.dtype))
+
+    for make in (of, with_default, with_keyword):
+        assert [make(n)(X).shape for n in (1, 2, 3)] == [(1,), (2,), (3,)]
+
+
+def test_an_object_whose_method_says_the_outputs_of_its_own_kernel_is_collected():
+    class Layer:
+        def __init__(self):
+            self.call = bridge.numba_kernel(double, self.outs)
+
+        def outs(self, x):
+            return like(x)
+
+    held = bridge.numba_kernel(double, like(X))  # keeps the definition of the kernel
+    layer = Layer()
+    np.testing.assert_array_equal(layer.call(X), held(X))
+    dead = weakref.ref(layer)
+    del layer
+    bridge.release()
+    gc.collect()
+    assert dead() is None
+
+
+def test_a_kernel_of_a_dropped_wrapper_is_collected_without_clearing_what_jax_keeps():
+    def used():
+        @numba.njit
+        def triple(x, out):
+            for i in range(x.size):
+                out[i] = 3 * x[i]
+
+        call = bridge.numba_kernel(triple, like(X))
+        np.testing.assert_array_equal(jax.jit(lambda x: call(x) + 1)(X), 3 * X + 1)
+        np.testing.assert_array_equal(jax.vmap(call)(X[None]), 3 * X[None])
+        return weakref.ref(triple)
+
+    kernel = used()
+    bridge.release()
+    gc.collect()
+    assert kernel() is None
+
+
+def test_a_wrapper_holds_its_programs(caplog):
+    calls = [bridge.warp_callable(launcher(n)) for n in range(40)]
+    for call in calls:
+        call(X)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING, "jax"):
+        for call in calls:
+            call(X)
+    assert not caplog.messages
