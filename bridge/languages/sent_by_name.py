@@ -12,7 +12,9 @@ from bridge.errors import KernelTypeError
 
 
 def sent_by_name(kind: type, function_of: Callable[[Any], Any], has_content: bool = False) -> None:
-    """Makes pickle and copy take the kernels of a language by the names of their functions, as they take functions.
+    """Makes pickle and deepcopy take the kernels of a language by the names of their functions, as they take functions.
+
+    ``copy.copy``, with which Warp makes overloads, still makes another kernel.
 
     Args:
         kind: The language's type of kernels.
@@ -34,4 +36,10 @@ def sent_by_name(kind: type, function_of: Callable[[Any], Any], has_content: boo
             "the top level of a module."
         )
 
+    def copied(kernel: Any) -> Any:
+        other = object.__new__(kind)
+        vars(other).update(vars(kernel))
+        return other
+
     copyreg.pickle(kind, reduced)
+    kind.__copy__ = copied  # type: ignore[attr-defined]
