@@ -37,7 +37,7 @@ def sent_by_name(kind: type, function_of: Callable[[Any], Any], has_content: boo
         )
 
     def copied(kernel: Any) -> Any:
-        other = object.__new__(kind)
+        other: Any = object.__new__(kind)
         vars(other).update(vars(kernel))
         return other
 

@@ -69,7 +69,7 @@ class _Threads(int):
 
 
 def threads_of(_: Any, asked: int | None) -> _Threads:
-    """Stands in for Warp's choice of a block: that of the CPU, which remembers what was asked for."""
+    """Stands in for Warp's choice of a block: the block of the CPU, with what was asked for."""
     if isinstance(asked, _Threads):
         return asked
     asked = asked if asked and asked > 0 else None
@@ -234,6 +234,10 @@ class WarpRecorder:
             self.refuse("it uses an array that it made when it ran before. Make it outside of the function")
         elif array.ptr:
             self.alive.append(array)
+            while isinstance(
+                owner := getattr(array, "_ref", None), wp.array
+            ):  # a part of it says that it is on the CPU
+                array = owner
             home = vars(array)["device"]
             self.homes[str(home)] = home
 

@@ -48,14 +48,6 @@ def _(v):
     return lambda v: v * VALUE
 KERNEL helper(x[i])
 
-=== import in the body
-module('drawn_settings', SCALE=VALUE)
-@numba.njit
-def kernel(x, out):
-    from drawn_settings import SCALE
-    for i in range(x.size):
-        out[i] = x[i] * SCALE
-
 === fast math
 @numba.njit(fastmath=VALUE == 3)
 def kernel(x, out):
