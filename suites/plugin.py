@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from suites.checks.drawn import session_choices
-from suites.sessions.preparation import prepare, require_own_packages
+from suites.sessions.preparation import leave_no_folder, prepare, require_own_packages
 
 _HERE = Path(__file__).parent
 _CHECKS = _HERE / "checks"
@@ -82,6 +82,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the operators that were asked for, and the session's own plugin."""
     require_own_packages()
+    leave_no_folder(config)
     is_worker = hasattr(config, "workerinput")
     if config.option.kb_profile is None:
         config.option.kb_profile = "full" if config.option.kb_operators else "quick"

@@ -89,7 +89,8 @@ class Target:
         execute: Makes the native ``(frame, plan) -> error``, when the target is first needed.
         traits: Bits of ``XLA_FFI_Handler_Traits``.
         is_portable: Whether the code of ``execute`` refers to no address. Then the handler is kept on disk.
-        variant_of: The target whose kernels it runs; by default it has its own.
+        variant_of: The target whose kernels and words it has; by default it has its own.
+        words: Gives what the code reads as ``context_word(FOR_EXECUTE)``, when the target is first needed.
     """
 
     def __init__(
@@ -100,12 +101,14 @@ class Target:
         traits: int = 0,
         is_portable: bool = False,
         variant_of: Target | None = None,
+        words: Callable[[], int] = lambda: 0,
     ):
         self.name = name
         self.platform = platform
         self._execute = execute
         self._traits = traits
         self._is_portable = is_portable
+        self._words: Callable[[], int] = words if variant_of is None else variant_of._words
         self._kernels: _Kernels = _Kernels() if variant_of is None else variant_of._kernels
         self._native: tuple[Any, ...] | None = None
         # XLA keeps the raw pointer, so these objects live as long as the process.
@@ -126,7 +129,8 @@ class Target:
                 from bridge.ffi.native.object_code import prepared
 
                 resolver = RESOLVER(self._resolve)
-                words = handler.context_words(self._kernels.table.address, c_function(resolver), self._traits)
+                table = self._kernels.table.address
+                words = handler.context_words(table, c_function(resolver), self._traits, self._words())
                 name = self.name if self._is_portable else None
                 loaded = prepared(lambda: handler.compile_target(self._execute()), name)
                 loaded.set_context(ctypes.addressof(words))
@@ -272,9 +276,15 @@ def _cpu_python() -> Any:
 
 
 def _cuda() -> Any:
+    from bridge.ffi.plans import device
+
+    return device.make_execute()
+
+
+def _driver_words() -> int:
     from bridge.ffi.cuda import execution
 
-    return execution.execute_launches()
+    return execution.driver_words()
 
 
 def _cuda_in_turn() -> Any:
@@ -301,7 +311,7 @@ CPU = Target("bridge_cpu", "cpu", _host, is_portable=True)
 CPU_PYTHON = Target("bridge_cpu_python", "cpu", _cpu_python)
 """Calls Python at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
 
-CUDA = Target("bridge_cuda", "cuda", _cuda, traits=METADATA.COMMAND_BUFFER)
+CUDA = Target("bridge_cuda", "cuda", _cuda, METADATA.COMMAND_BUFFER, is_portable=True, words=_driver_words)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
 CUDA_IN_TURN = Target("bridge_cuda_in_turn", "cuda", _cuda_in_turn, variant_of=CUDA)

@@ -7,9 +7,8 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, ParamSpec
+from typing import Any, NoReturn, ParamSpec
 
 import jax
 
@@ -47,32 +46,20 @@ def says_its_call(make: Callable[P, Callable[..., Any]], is_sent: bool = True) -
 
     @functools.wraps(make)
     def made(*args: P.args, **keywords: P.kwargs) -> Callable[..., Any]:
-        wrapper = make(*args, **keywords)
-        own, call = vars(wrapper), _Call(made, args, keywords, is_sent)
-        if "made_by" not in own:  # methods of the object: it is a function of JAX, whose type has others
-            own |= {"__reduce_ex__": lambda protocol: (call, ()), "__deepcopy__": lambda memo: call()}
+        wrapper, again = make(*args, **keywords), (functools.partial if is_sent else _Here)(made, *args, **keywords)
+        if "made_by" not in (own := vars(wrapper)):  # methods of the object: it is a function of JAX's type
+            own |= {"__reduce_ex__": lambda protocol: (again, ()), "__deepcopy__": lambda memo: again()}
             own["made_by"] = made, args, keywords
         return wrapper
 
     return made
 
 
-@dataclass(frozen=True)
-class _Call:
-    """The call that makes a wrapper."""
+class _Here(functools.partial[Any]):
+    """A call that no other process can make."""
 
-    made: Callable[..., Any]
-    args: tuple[Any, ...]
-    keywords: Mapping[str, Any]
-    is_sent: bool
-
-    def __call__(self) -> Any:
-        return self.made(*self.args, **self.keywords)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self.is_sent:
-            return _Call, (self.made, self.args, self.keywords, True)
-        name = self.made.__name__
+    def __reduce__(self) -> NoReturn:
+        name = self.func.__name__
         raise KernelTypeError(
             f"{name} cannot send {self.args[:1]} to another process, which has it at another address. Load the library "
             f"and call {name} there, in the function that is sent."

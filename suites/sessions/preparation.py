@@ -33,6 +33,14 @@ def temporary_folder(config: pytest.Config) -> str:
     return folder
 
 
+def leave_no_folder(config: pytest.Config) -> None:
+    """Keeps pytest-benchmark from making its folder ``.benchmarks`` in a session that saves and compares nothing."""
+    option = config.option
+    uses = ("benchmark_save", "benchmark_autosave", "benchmark_compare")
+    if hasattr(option, "benchmark_storage") and not any(getattr(option, name, None) for name in uses):
+        option.benchmark_storage = Path(temporary_folder(config)).as_uri()
+
+
 def make_cpu_devices() -> None:
     """Gives JAX several CPU devices; if it has its devices already, the checks of sharding use those."""
     import jax  # late: a session without checks must not pay for it

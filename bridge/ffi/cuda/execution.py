@@ -20,14 +20,14 @@ def _describe(status: int, name: int) -> int:
     return c_string(f"launching {kernel} failed: {driver.error_text(status)}")
 
 
-def execute_launches() -> Any:
-    """Native ``(frame, plan) -> error`` that executes a :class:`~bridge.ffi.plans.device.DevicePlan`."""
-    return device.compile_execute(c_function(driver.library().cuLaunchKernelEx), c_function(_describe))
+def driver_words() -> int:
+    """Address of the words for :func:`bridge.ffi.plans.device.make_execute`."""
+    return device.driver_words(c_function(driver.library().cuLaunchKernelEx), c_function(_describe))
 
 
 def execute_in_turn() -> Any:
-    """The same, for plans whose launches no launch of another call may come between on the stream."""
-    return host.in_turn(execute_launches(), host.Mutex.new())
+    """Executes plans whose launches no launch of another call may come between on the stream."""
+    return host.in_turn(device.make_execute(), host.Mutex.new())
 
 
 @device.DESCRIBE

@@ -54,10 +54,10 @@ def lookup(table, key):
         slot = (slot + 1) & mask
 
 
-TABLE, RESOLVER, TRAITS, TOO_OLD, UNRESOLVED = range(5)
+TABLE, RESOLVER, TRAITS, TOO_OLD, UNRESOLVED, FOR_EXECUTE = range(6)
 
 
-def context_words(table: int, resolver: int, traits: int) -> ctypes.Array[ctypes.c_int64]:
+def context_words(table: int, resolver: int, traits: int, for_execute: int) -> ctypes.Array[ctypes.c_int64]:
     """The context of a handler, which lives as long as the handler.
 
     Args:
@@ -66,10 +66,11 @@ def context_words(table: int, resolver: int, traits: int) -> ctypes.Array[ctypes
             addresses of the frame and of two zero words. It writes the address of a plan to the first word, or of an
             error to the second.
         traits: Bits of ``XLA_FFI_Handler_Traits``.
+        for_execute: What ``execute`` reads as ``context_word(FOR_EXECUTE)``, such as the address of words.
     """
     too_old = c_string(f"the call frame is smaller than in XLA FFI {VERSION.MAJOR}.{VERSION.MINOR}")
     unresolved = c_string("the kernel of this call could not be resolved")
-    return (ctypes.c_int64 * 5)(table, resolver, traits, too_old, unresolved)
+    return (ctypes.c_int64 * 6)(table, resolver, traits, too_old, unresolved, for_execute)
 
 
 def compile_target(execute: Callable[..., Any]) -> Any:

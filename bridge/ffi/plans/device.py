@@ -27,8 +27,8 @@ from bridge.ffi.native.call_frame import (
     plan_header,
     stream_and_device,
 )
-from bridge.ffi.native.handler import create_error, native
-from bridge.ffi.native.words import call2, call4, copy_words, load, stack_words, store
+from bridge.ffi.native.handler import FOR_EXECUTE, create_error, native
+from bridge.ffi.native.words import call2, call4, context_word, copy_words, load, stack_words, store
 
 OUT_OF_MEMORY = 2
 """``CUDA_ERROR_OUT_OF_MEMORY``."""
@@ -179,21 +179,30 @@ DESCRIBE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """Type of ``describe(status, name)``: the address of a C string about a failed launch of the kernel ``name``."""
 
 
-def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Any:
-    """Native ``(frame, plan) -> error`` that executes a :class:`DevicePlan`.
+_LAUNCH, _DESCRIBE, _NO_DEVICE = range(3)
+
+
+def driver_words(launch: int, describe: int) -> int:
+    """Address of the words that :func:`make_execute` needs in the context of its handler.
 
     Args:
         launch: Address of ``cuLaunchKernelEx``, or of a function like it.
         describe: Address of a :data:`DESCRIBE`.
+    """
+    return keep([launch, describe, c_string("the kernel was not loaded on this device, or uses arrays on another one")])
+
+
+def make_execute(on_stream: bool = True) -> Any:
+    """Native ``(frame, plan) -> error`` that executes a :class:`DevicePlan`. It holds no address.
+
+    Args:
         on_stream: Ask XLA for stream and device; if not, launch on stream 0 of device 0 (a stand-in for tests: XLA has
             no streams on the CPU).
     """
-    launch_address, describe_address = np.int64(launch), np.int64(describe)
-    no_device = np.int64(c_string("the kernel was not loaded on this device, or uses an array on another one"))
 
     @native
     def execute(frame, plan):
-        buffers, where = stack_words(MAX_BUFFERS), stack_words(2)
+        driver, buffers, where = context_word(FOR_EXECUTE), stack_words(MAX_BUFFERS), stack_words(2)
         error = collect_buffers(frame, plan, buffers)
         if error != 0:
             return error
@@ -209,7 +218,7 @@ def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Any:
                 about = load(load(plan, _LAUNCHES), index)
                 kernel = load(load(about, _HANDLES), ordinal) if ordinal < load(about, _DEVICES) else np.int64(0)
                 if kernel == 0:
-                    return create_error(frame, np.int64(ERROR.INTERNAL), no_device)
+                    return create_error(frame, np.int64(ERROR.INTERNAL), load(driver, _NO_DEVICE))
                 copy_words(blob, load(about, _BLOB), load(about, _BLOB_COUNT))
                 for patch in range(load(about, _PATCH_COUNT)):
                     at = _PATCHES + _PATCH_WORDS * patch
@@ -223,9 +232,11 @@ def compile_execute(launch: int, describe: int, on_stream: bool = True) -> Any:
                     store(parameters, parameter, blob + load(load(about, _PARAMETERS), parameter))
                 copy_words(config, about, _CONFIG_WORDS)
                 store(config, _STREAM, load(where, 0))
-                status = call4(launch_address, config, kernel, parameters, 0) & 0xFFFFFFFF  # its result has 32 bits
+                status = (
+                    call4(load(driver, _LAUNCH), config, kernel, parameters, 0) & 0xFFFFFFFF
+                )  # its result has 32 bits
                 if status != 0:
-                    return driver_error(frame, status, describe_address, load(about, _NAME))
+                    return driver_error(frame, status, load(driver, _DESCRIBE), load(about, _NAME))
         return 0
 
     return execute

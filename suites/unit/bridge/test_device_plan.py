@@ -55,7 +55,10 @@ class Recorder:
         )
         addresses = c_function(self._launch), c_function(self._describe)
         self.target = Target(
-            f"bridge_test_device_plan_{id(self)}", "cpu", lambda: device.compile_execute(*addresses, on_stream=False)
+            f"bridge_test_device_plan_{id(self)}",
+            "cpu",
+            lambda: device.make_execute(on_stream=False),
+            words=lambda: device.driver_words(*addresses),
         )
 
     def _record(self, configuration, handle, parameters, extra):
