@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 import weakref
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
@@ -14,15 +14,13 @@ from bridge.languages.definitions import DEFINITIONS
 
 R = TypeVar("R")
 
-_KEPT = 32
-"""Wrappers that live although nobody holds them: a step function that wraps its kernels anew finds them compiled."""
-
 PROGRAMS_KEPT = 64
 """Programs that a wrapper keeps where values are compiled in: one for each set of values and options."""
 
 _lock = threading.RLock()
 _existing: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
-_latest: OrderedDict[Hashable, Any] = OrderedDict()
+_latest: deque[Any] = deque(maxlen=32)
+"""What lives although nobody holds it: a step function that wraps its kernels anew finds them compiled."""
 
 
 def shared(key: Hashable, make: Callable[[], R]) -> R:
@@ -36,10 +34,8 @@ def shared(key: Hashable, make: Callable[[], R]) -> R:
         wrapper: R | None = _existing.get(key)
         if wrapper is None:
             wrapper = _existing[key] = make()
-        _latest[key] = wrapper
-        _latest.move_to_end(key)
-        if len(_latest) > _KEPT:
-            _latest.popitem(last=False)
+        if wrapper not in _latest:
+            _latest.append(wrapper)
         return wrapper
 
 

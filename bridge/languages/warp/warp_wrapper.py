@@ -71,26 +71,13 @@ def warp_wrapper(
 
     keywords = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None) for each in named]
     signature = inspect.Signature([*positional([parameter.name for parameter in passed]), *keywords])
-    return _Wrapper(call, name, kernel.func, signature)
+    wrapper, of = _Wrapper(call), {"__module__": kernel.func.__module__, "__doc__": kernel.func.__doc__}
+    vars(wrapper).update(of, __name__=name, __qualname__=name, __signature__=signature)
+    return wrapper
 
 
 class _Wrapper(functools.partial[Any]):
-    """The function that users get, with the name, docstring and signature of its kernel, and a short text.
-
-    Args:
-        call: The function.
-        name: The kernel.
-        function: Has its docstring and module.
-        signature: Its signature.
-    """
-
-    def __new__(
-        cls, call: Callable[..., Any], name: str, function: Callable[..., Any], signature: inspect.Signature
-    ) -> _Wrapper:
-        self = super().__new__(cls, call)
-        of = {"__module__": function.__module__, "__doc__": function.__doc__}
-        vars(self).update(of, __name__=name, __qualname__=name, __signature__=signature)
-        return self
+    """The function that users get, with a short text."""
 
     def __repr__(self) -> str:
         return f"<kernel {vars(self)['__name__']}{vars(self)['__signature__']}>"

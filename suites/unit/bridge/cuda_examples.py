@@ -22,8 +22,6 @@ def square(x, out):
 
 @cuda.jit
 def square_root(x, out):
-    import math
-
     i = cuda.grid(1)
     if i < out.size:
         out[i] = math.sqrt(x[i])
