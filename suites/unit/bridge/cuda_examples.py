@@ -1,5 +1,6 @@
 """Kernels and callables that several tests of Numba-CUDA run. It skips the tests that import it without numba-cuda."""
 
+import math
 import threading
 
 import jax

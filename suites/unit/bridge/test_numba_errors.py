@@ -212,6 +212,7 @@ class TestExceptions:
 
         @numba.njit
         def fails(x, out):
+            out[0] = x[0]
             raise RuntimeError(text)
 
         with pytest.raises(jax.errors.JaxRuntimeError, match=f"fails raised RuntimeError: {before}∞∞∞"):
