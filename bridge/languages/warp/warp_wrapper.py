@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import warp as wp
 
 from bridge.errors import SignatureError
 from bridge.languages.release import PROGRAMS_KEPT
@@ -45,7 +44,7 @@ def warp_wrapper(
         nonlocal usual
         hashers, config, program = usual
         # JAX itself takes a few microseconds for a call, so this is the shortest way for the commonest one.
-        if not given and module.hashers is hashers and vars(wp.config) == config and len(args) == len(arrays):
+        if not given and module.hashers is hashers and configured() == config and len(args) == len(arrays):
             return program(*args)  # type: ignore[no-any-return]
         own = options.override(given, named) if given else options
         if len(args) != len(passed):
@@ -53,9 +52,9 @@ def warp_wrapper(
                 f"{name} got {len(args)} arguments, expected {len(passed)}: "
                 f"{', '.join(parameter.name for parameter in passed)}. Outputs are not passed."
             )
-        hashers, config = module.hashers, dict(vars(wp.config))
+        hashers, config = module.hashers, configured()
         statics = tuple([StaticValue.of(args[index], kernel, parameter) for index, parameter in values])
-        key = statics, configured(), own if given else None
+        key = statics, config, own if given else None
         with lock:
             if usual[0] is not hashers:
                 programs.clear()

@@ -265,4 +265,6 @@ def test_a_dtype_of_jax_in_a_kernel_is_refused_with_the_cure():
 def test_an_exception_shows_the_number():
     x = jnp.full(4, 1.5, jnp.bfloat16)
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"ValueError.*1\.5"):
-        jax.block_until_ready(numba_kernel(kernel_of("raise ValueError('found', x[0])"), Spec((4,), x.dtype))(x, x))
+        jax.block_until_ready(
+            numba_kernel(kernel_of("out[0] = x[0]; raise ValueError('found', x[0])"), Spec((4,), x.dtype))(x, x)
+        )
