@@ -184,10 +184,15 @@ def _check_stores(definition: Definition, call: KernelCall, inputs: int) -> None
 
 
 def _is_unused(function: FunctionType, parameter: str) -> bool:
-    """Whether a function never loads what it gets for a parameter: at all, or before it replaces it in any case."""
+    """Whether a function never loads what it gets for a parameter: at all, or before it replaces it in any case.
+
+    A function that raises an exception in any case needs no outputs.
+    """
     code, always = function.__code__, not function.__code__.co_exceptiontable
     for each in dis.get_instructions(code):
         always = always and each.opcode not in dis.hasjrel
+        if always and each.opname == "RAISE_VARARGS":
+            return False
         names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
         for use, name in zip(_USE.findall(each.opname), names, strict=False):
             if name == parameter and (use == "LOAD" or always):

@@ -232,9 +232,7 @@ def make_execute(on_stream: bool = True) -> Any:
                     store(parameters, parameter, blob + load(load(about, _PARAMETERS), parameter))
                 copy_words(config, about, _CONFIG_WORDS)
                 store(config, _STREAM, load(where, 0))
-                status = (
-                    call4(load(driver, _LAUNCH), config, kernel, parameters, 0) & 0xFFFFFFFF
-                )  # its result has 32 bits
+                status = call4(load(driver, _LAUNCH), config, kernel, parameters, 0) & 0xFFFFFFFF  # it has 32 bits
                 if status != 0:
                     return driver_error(frame, status, load(driver, _DESCRIBE), load(about, _NAME))
         return 0

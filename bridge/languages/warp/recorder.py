@@ -234,10 +234,8 @@ class WarpRecorder:
             self.refuse("it uses an array that it made when it ran before. Make it outside of the function")
         elif array.ptr:
             self.alive.append(array)
-            while isinstance(
-                owner := getattr(array, "_ref", None), wp.array
-            ):  # a part of it says that it is on the CPU
-                array = owner
+            while isinstance(getattr(array, "_ref", None), wp.array):  # a part says that it is on the CPU
+                array = array._ref
             home = vars(array)["device"]
             self.homes[str(home)] = home
 

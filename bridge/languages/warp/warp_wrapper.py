@@ -38,7 +38,7 @@ def warp_wrapper(
     arrays = [index for index, parameter in enumerate(passed) if parameter.is_array]
 
     programs, lock = dict[Any, Program](), threading.RLock()
-    usual: Any = None, None, None  # what Warp keeps of the module until it changes, warp.config, and the program then
+    usual: Any = None, None, None  # of the latest call without values and options: hashers, settings and program
 
     def call(*args: Any, **given: Any) -> list[jax.Array]:
         nonlocal usual

@@ -47,7 +47,7 @@ FLOAT = np.dtype(np.float32)
 class Recorder:
     """A target on the CPU platform whose launches are recorded, and answered with ``status``."""
 
-    def __init__(self):
+    def __init__(self, is_portable=False):
         self.launches, self.status = [], 0
         self._launch = _CU_LAUNCH_EX(self._record)
         self._describe = device.DESCRIBE(
@@ -59,6 +59,7 @@ class Recorder:
             "cpu",
             lambda: device.make_execute(on_stream=False),
             words=lambda: device.driver_words(*addresses),
+            is_portable=is_portable,
         )
 
     def _record(self, configuration, handle, parameters, extra):
@@ -206,3 +207,12 @@ def test_calls_in_turn_do_not_mix_their_launches():
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda plan: recorder.call(plan, jnp.ones(8)), plans))
     assert recorder.launches[::2] == recorder.launches[1::2]
+
+
+def test_a_handler_from_disk_launches_by_the_driver_of_its_own_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("bridge.ffi.native.object_code._path", lambda name, source: tmp_path / "code" / "file")
+    one, other = Recorder(is_portable=True), Recorder(is_portable=True)  # their addresses differ, as in two processes
+    one.call(plan_of(launch_of()), jnp.arange(8.0))
+    monkeypatch.setattr("bridge.ffi.native.handler.compile_target", None)  # the second one finds the code on disk
+    other.call(plan_of(launch_of()), jnp.arange(8.0))
+    assert [len(each.launches) for each in (one, other)] == [1, 1]

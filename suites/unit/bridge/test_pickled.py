@@ -127,6 +127,13 @@ def test_kernels_for_a_gpu_keep_their_content(name):
     assert call_in(again, SPEC).describe("cuda") == call_in(call, SPEC).describe("cuda")
 
 
+def test_a_copy_of_a_warp_kernel_is_another_kernel():
+    """Warp copies kernels to make overloads of them."""
+    bridge.jax_kernel(warp_kernels.scale)
+    assert copy.copy(warp_kernels.scale) is not warp_kernels.scale
+    assert vars(copy.copy(warp_kernels.scale)) == vars(warp_kernels.scale)
+
+
 def test_a_kernel_that_no_other_process_can_import_is_refused():
     triton = pytest.importorskip("triton", reason="Triton is not installed")
 

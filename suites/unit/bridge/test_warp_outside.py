@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bridge import BridgeError, PlatformError, RecordingError, warp_callable
+from bridge.languages.warp.recording import record
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, X, add, exported, increment, smooth
 
@@ -276,3 +277,10 @@ def test_what_cannot_be_done_is_said_in_one_line():
         jax.jit(jax.vmap(warp_callable(through_scratch)))(rows)
     np.testing.assert_array_equal(jax.jit(jax.vmap(warp_callable(reads_model)))(rows)[0], rows + 1.5)
     np.testing.assert_array_equal(MODEL.numpy(), np.full(8, 1.5))
+
+
+def test_a_part_of_an_array_from_outside_is_on_the_device_of_the_array(monkeypatch):
+    elsewhere = object()
+    monkeypatch.setitem(vars(SCRATCH), "device", elsewhere)
+    made = record("parts", lambda: (wp.zeros(1, dtype=int), SCRATCH[4:][::2].fill_(2.0)), lambda reserve: [])
+    assert made.homes == (elsewhere,)
