@@ -1,0 +1,1 @@
+"""Holds all that the bridge uses of other libraries without their promise to keep it, one file for each library."""
