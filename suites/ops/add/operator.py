@@ -17,7 +17,8 @@ from suites import (
     vectors,
 )
 from suites.backends import cuda_raw, pallas
-from suites.backends.vendor_calls import (
+from suites.ops.add import cutile, numba_cpu, numba_cuda, triton, warp
+from suites.vendors.calls import (
     CUTILE_ADD,
     CUTLASS_ADD,
     JAX_TVM_FFI_ADD,
@@ -25,7 +26,6 @@ from suites.backends.vendor_calls import (
     mosaic_elementwise,
     triton_call,
 )
-from suites.ops.add import cutile, numba_cpu, numba_cuda, triton, warp
 
 
 def _edges(dtype):
