@@ -15,8 +15,10 @@ else. Without Warp, functions that need it raise an error when called.
 
 from __future__ import annotations
 
+import ast
 import importlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 try:
     from bridge.ffi.target import TARGETS as _TARGETS
@@ -28,103 +30,24 @@ except ModuleNotFoundError as _error:
         "replaced it. Uninstall that one, and install kernel-bridge again."
     ) from None
 
-if TYPE_CHECKING:
-    from bridge.debug.mode import debug_mode
-    from bridge.errors import *  # noqa: F403
-    from bridge.ffi.export import export_checks
-    from bridge.languages.cuda_cpp import cuda_raw_kernel
-    from bridge.languages.cutile import cutile_kernel
-    from bridge.languages.native_cpu.entry import STREAM
-    from bridge.languages.native_cpu.native_kernel import native_kernel
-    from bridge.languages.numba_cpu.njit import numba_kernel
-    from bridge.languages.numba_cuda.callables import numba_cuda_callable
-    from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel
-    from bridge.languages.release import release
-    from bridge.languages.triton import triton_kernel
-    from bridge.languages.tvm_functions import tvm_ffi_kernel
-    from bridge.languages.warp.callables import warp_callable
-    from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
-    from bridge.languages.warp.wrapping import jax_kernel
-    from bridge.operator.choice import use_backend
-    from bridge.xla_custom_kernel import XLACustomKernel
-
-__all__ = [
-    "STREAM",
-    "AbiError",
-    "AbiWarning",
-    "BackendError",
-    "BridgeError",
-    "CudaUnavailableError",
-    "DebugError",
-    "DeviceMemoryError",
-    "DifferentiationError",
-    "ForkedProcessError",
-    "GatherWarning",
-    "KernelCompileError",
-    "KernelTypeError",
-    "LaunchError",
-    "ParameterError",
-    "PlatformError",
-    "RecordingError",
-    "SignatureError",
-    "UnavailableError",
-    "WarpUnavailableError",
-    "XLACustomKernel",
-    "cuda_raw_kernel",
-    "cutile_kernel",
-    "debug_mode",
-    "export_checks",
-    "jax_kernel",
-    "jaxinfo_to_warpinfo",
-    "jaxtype_to_warptype",
-    "native_kernel",
-    "numba_cuda_callable",
-    "numba_cuda_kernel",
-    "numba_kernel",
-    "release",
-    "triton_kernel",
-    "tvm_ffi_kernel",
-    "use_backend",
-    "warp_callable",
-]
 __version__ = "0.1.0"
 
-_HOMES = {
-    "STREAM": "bridge.languages.native_cpu.entry",
-    "XLACustomKernel": "bridge.xla_custom_kernel",
-    "cuda_raw_kernel": "bridge.languages.cuda_cpp",
-    "cutile_kernel": "bridge.languages.cutile",
-    "debug_mode": "bridge.debug.mode",
-    "export_checks": "bridge.ffi.export",
-    "jax_kernel": "bridge.languages.warp.wrapping",
-    "jaxinfo_to_warpinfo": "bridge.languages.warp.dtypes",
-    "jaxtype_to_warptype": "bridge.languages.warp.dtypes",
-    "native_kernel": "bridge.languages.native_cpu.native_kernel",
-    "numba_cuda_callable": "bridge.languages.numba_cuda.callables",
-    "numba_cuda_kernel": "bridge.languages.numba_cuda.cuda_jit",
-    "numba_kernel": "bridge.languages.numba_cpu.njit",
-    "release": "bridge.languages.release",
-    "triton_kernel": "bridge.languages.triton",
-    "tvm_ffi_kernel": "bridge.languages.tvm_functions",
-    "use_backend": "bridge.operator.choice",
-    "warp_callable": "bridge.languages.warp.callables",
-}
-"""The module of each public name, which is imported when the name is first used. The other names are errors."""
+_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+_HOMES = {name.name: str(each.module) for each in _STUB.body if isinstance(each, ast.ImportFrom) for name in each.names}
+"""The module of each public name, which is imported when the name is first used."""
 
-_ROOMS = ("agreement", "debug", "errors", "ffi", "languages", "operator", "signature", "source", "xla_custom_kernel")
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in __all__:
+    home = _HOMES.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOMES.get(name, "bridge.errors")
     if home.startswith("bridge.languages.warp."):
         try:
             importlib.import_module("warp")
         except ImportError as error:
-            from bridge.languages.extras import stand_in
+            from bridge.languages.table import stand_in
 
             return stand_in(name, error)
     globals()[name] = found = getattr(importlib.import_module(home), name)
@@ -132,7 +55,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})
+    return sorted({*globals(), *__all__})
 
 
 def _resolve(platform: str, description: str) -> int:

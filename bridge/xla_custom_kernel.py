@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
-from bridge.languages import cuda_cpp, cutile, jax_languages, numba_cpu, numba_cuda, warp
+import functools
+from typing import Any, Protocol
+
+from bridge.languages.table import LANGUAGES, Language
 from bridge.operator.custom_kernel import CustomKernel
 from bridge.operator.operator_call import Generator
 from bridge.operator.registry import Configurations
+
+
+class Registers(Protocol):
+    """Registers a kernel of one language, see :meth:`bridge.XLACustomKernel.def_kernel`."""
+
+    def __call__(
+        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
+    ) -> None: ...
+
+
+class _In:
+    """The method of an operator that registers a kernel of a language."""
+
+    def __init__(self, name: str, about: str = ""):
+        self._language: Language = LANGUAGES[name]
+        platforms = " and ".join(f'``"{each}"``' for each in self._language.platforms)
+        function = self._language.function
+        calls = f" Its generator calls :func:`bridge.{function}`." if function else ""
+        self.__doc__ = (
+            f'Registers the backend ``"{name}"`` for {platforms}, see :meth:`def_kernel`.{calls}{about and f" {about}"}'
+        )
+
+    def __get__(self, operator: Any, owner: type | None = None) -> Registers:
+        if operator is None:
+            return self  # type: ignore[return-value]  # which shows its documentation
+        return functools.partial(operator._def_kernel_in, self._language)
 
 
 class XLACustomKernel(CustomKernel):
@@ -44,68 +73,24 @@ class XLACustomKernel(CustomKernel):
         has_side_effect: Run a call even if nothing uses its results. The kernel's own call must say so too.
     """
 
-    def def_numba_kernel(
-        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
-    ) -> None:
-        """Registers the backend ``"numba"`` for ``"cpu"``, see :meth:`def_kernel`."""
-        self._def_kernel_in(numba_cpu.LANGUAGE, generator, asdefault, configurations)
-
-    def def_numba_cuda_kernel(
-        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
-    ) -> None:
-        """Registers the backend ``"numba_cuda"`` for ``"cuda"``, see :meth:`def_kernel`."""
-        self._def_kernel_in(numba_cuda.LANGUAGE, generator, asdefault, configurations)
-
-    def def_warp_kernel(
-        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
-    ) -> None:
-        """Registers the backend ``"warp"`` for ``"cuda"`` and for ``"cpu"``, see :meth:`def_kernel`.
-
-        On the CPU, Warp runs on one thread. There it is the default only until a kernel of higher standing, such as a
-        Numba kernel, is registered, unless ``asdefault`` is True.
-
-        Raises:
-            WarpUnavailableError: Warp is not installed; also an ``ImportError``.
-        """
-        self._def_kernel_in(warp.LANGUAGE, generator, asdefault, configurations)
-
-    def def_pallas_kernel(
-        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
-    ) -> None:
-        """Registers the backend ``"pallas"`` for ``"cuda"`` and ``"tpu"``, and interpreted for ``"cpu"``.
-
-        Args:
-            generator: See the class; its function calls ``jax.experimental.pallas.pallas_call``. If the generator takes
-                a parameter ``interpret``, it is True for the CPU, where Pallas cannot compile, and False elsewhere.
-            asdefault: Make it the default of all three platforms. Otherwise, the interpreted kernel is the last choice.
-            configurations: See :meth:`def_kernel`.
-        """
-        self._def_kernel_in(jax_languages.PALLAS, generator, asdefault, configurations)
-
-    def def_triton_kernel(
-        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
-    ) -> None:
-        """Registers the backend ``"triton"`` for ``"cuda"``, see :meth:`def_kernel`."""
-        self._def_kernel_in(jax_languages.TRITON, generator, asdefault, configurations)
-
-    def def_cutile_kernel(
-        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
-    ) -> None:
-        """Registers the backend ``"cutile"`` for ``"cuda"``; its generator calls :func:`bridge.cutile_kernel`."""
-        self._def_kernel_in(cutile.LANGUAGE, generator, asdefault, configurations)
-
-    def def_cuda_raw_kernel(
-        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
-    ) -> None:
-        """Registers the backend ``"cuda_raw"`` for ``"cuda"``; its generator calls :func:`bridge.cuda_raw_kernel`."""
-        self._def_kernel_in(cuda_cpp.LANGUAGE, generator, asdefault, configurations)
-
-    def def_jnp_kernel(
-        self, generator: Generator, asdefault: bool = False, configurations: Configurations | None = None
-    ) -> None:
-        """Registers the backend ``"jnp"``, plain JAX code, for every platform.
-
-        It is the reference that other backends are compared with. It is the default of a platform whose other kernels
-        are all interpreted.
-        """
-        self._def_kernel_in(jax_languages.JNP, generator, asdefault, configurations)
+    def_numba_kernel = _In("numba")
+    def_numba_cuda_kernel = _In("numba_cuda")
+    def_warp_kernel = _In(
+        "warp",
+        "On the CPU, Warp runs on one thread. There it is the default only until a kernel of higher standing, as one "
+        "of Numba, is registered, unless ``asdefault`` is True. Without Warp it raises a WarpUnavailableError.",
+    )
+    def_cuda_raw_kernel = _In("cuda_raw")
+    def_triton_kernel = _In("triton")
+    def_cutile_kernel = _In("cutile")
+    def_pallas_kernel = _In(
+        "pallas",
+        "Its generator calls ``jax.experimental.pallas.pallas_call``. A parameter ``interpret`` of the generator is "
+        "True for the CPU, where Pallas cannot compile. Unless ``asdefault`` is True, the interpreted "
+        "kernel is the last choice.",
+    )
+    def_jnp_kernel = _In(
+        "jnp",
+        "It is plain JAX code, the reference that other backends are compared with. It is the default of a platform "
+        "whose other kernels are all interpreted.",
+    )

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from bridge.agreement import compare, default_rtol, is_inexact
 from bridge.debug.findings import Findings, kept, type_text
-from bridge.debug.mode import Mode, current_mode
+from bridge.debug.mode import Mode
 from bridge.errors import DebugError
 from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.order import after
@@ -26,13 +26,13 @@ from bridge.ffi.target import key_of
 _finfo: Any = jnp.finfo  # has no type annotations
 
 
-def kernel_checks() -> KernelChecks | None:
-    """The checks in force for a kernel that is called here; None if there are none.
+def checks_in(mode: Mode) -> KernelChecks | None:
+    """The checks of a kernel that is called in a mode; None if there are none.
 
     Raises:
         DebugError: An earlier program for several devices has found something.
     """
-    mode = replace(current_mode(), reference=None, bounds=False)
+    mode = replace(mode, reference=None, bounds=False)
     if not mode:
         return None
     kept.raise_all()
@@ -41,12 +41,16 @@ def kernel_checks() -> KernelChecks | None:
 
 @dataclass(frozen=True)
 class KernelChecks:
-    """The checks of a call of one kernel: a :class:`bridge.ffi.kernel_call.Checks`."""
+    """The checks of a call of one kernel: the ``checks`` of a :class:`bridge.ffi.kernel_call.Call`."""
 
     mode: Mode
 
     def around(self, call: Call, platform: str, exported: bool) -> Callable[..., list[Any]]:
-        """Returns a function that makes the call and checks it, see :class:`bridge.ffi.kernel_call.Checks`."""
+        """Returns a function of the call's arrays, with batch dimensions, that makes the call and checks it.
+
+        Raises:
+            DebugError: The call is being exported; an exported program can hold no checks.
+        """
         if exported:
             raise not_exported(call.name)
         # Calls with this label share copies of their arguments. It is the same in every process, as programs are.
@@ -76,7 +80,7 @@ class KernelChecks:
         if self.mode.inputs:
             done = [output for run in runs for output in run]
             _check_inputs(findings, call, args, after(copies, done, platform, label))
-        count = len(call.results)
+        count = len(call.used)
         return [*runs[0][:count], *map(jnp.zeros_like, runs[0][count:])]  # the kernel may leave hidden ones unwritten
 
 
@@ -94,7 +98,7 @@ def _check_outputs(
     """Compares two runs on outputs that held different patterns before."""
     aliased = {output for _, output in call.aliases}
     sizes = [arg.size for arg in args]
-    for index, (one, other) in enumerate(zip(first[: len(call.results)], again, strict=False)):
+    for index, (one, other) in enumerate(zip(first[: len(call.used)], again, strict=False)):
         if index in aliased or not one.size:
             continue
         what = f"of its output {index} ({type_text(one)})"

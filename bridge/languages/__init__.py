@@ -5,18 +5,17 @@ in :data:`DEFINITIONS`. It compiles them to a :class:`Compiled`, which loads a p
 wrapper calls :func:`wrap`.
 """
 
-from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.definitions import DEFINITIONS, Definitions
-from bridge.languages.language import Compiled, Definition, Language, NativeLanguage, NoOptions, Standing
+from bridge.languages.language import Compiled, Definition, NativeLanguage, NoOptions
+from bridge.languages.table import Language, Standing
 from bridge.languages.wrapper import wrap
-from bridge.signature.array_types import ArrayType, Signature
+from bridge.signature.arguments import ArrayType, Signature
 
 __all__ = [
     "DEFINITIONS",
     "ArrayType",
-    "CallbackPlan",
     "Compiled",
     "Definition",
     "Definitions",

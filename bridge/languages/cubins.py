@@ -16,7 +16,7 @@ from bridge.errors import BridgeError, KernelCompileError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.languages.language import Definition, NativeLanguage
 from bridge.languages.launch_shape import LaunchShape, check_covers
-from bridge.signature.array_types import ArrayType, Signature
+from bridge.signature.arguments import ArrayType, Signature
 
 ALIGNMENT = 16
 """Bytes of which the address of an array is a multiple if its size is: compilers then move as many at once."""

@@ -18,8 +18,7 @@ from bridge.ffi.cuda import driver
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.extras import INSTALL_CUDA
-from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
+from bridge.languages.language import Compiled, Definition, NativeLanguage
 from bridge.languages.launch_shape import (
     LaunchShape,
     alignments,
@@ -28,8 +27,9 @@ from bridge.languages.launch_shape import (
     launch_shape,
 )
 from bridge.languages.machine_code import check_launch, load_for_each_chip
+from bridge.languages.table import LANGUAGES
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 from bridge.source.includes import included_by
 
 
@@ -273,15 +273,12 @@ class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
             cooperative = any(code.is_cooperative for code in compiled.values())
             launches.append(launch_of(definition.name, handles, options, signature, cooperative))
         aligned = alignments(options.alignment, signature)
-        sizes = signature.input_sizes, signature.output_sizes
-        return DevicePlan(definition.name, *sizes, launches, aligned, definition)
+        return DevicePlan(launches, aligned, definition)
 
 
 LANGUAGE = _CudaCpp(
-    "cuda_raw",
-    {"cuda": Standing.REGULAR},
+    LANGUAGES["cuda_raw"],
     kernel_kind="CUDA C++ kernel",
-    wrapper="cuda_raw_kernel",
     compiler="NVRTC",
     options_type=CppOptions,
     dtypes=DTYPES,
@@ -418,7 +415,7 @@ def _compiler() -> Any:
         import cuda.core as core
     except ImportError as error:
         raise CudaUnavailableError(
-            f"cuda_raw_kernel compiles CUDA C++ through cuda-core, which does not import ({error}). {INSTALL_CUDA}"
+            f"cuda_raw_kernel compiles CUDA C++ through cuda-core, which does not import ({error}). {LANGUAGE.row.cure}"
         ) from error
     return core
 

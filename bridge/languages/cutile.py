@@ -25,13 +25,13 @@ from bridge.languages.cubins import (
     of_arrays,
 )
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.extras import INSTALL_CUTILE
-from bridge.languages.language import Compiled, Definition, Standing
+from bridge.languages.language import Compiled, Definition
 from bridge.languages.launch_shape import MOST, LaunchShape, launch_shape
 from bridge.languages.machine_code import load_cubin, load_for_each_chip
 from bridge.languages.sent_by_name import sent_by_name
+from bridge.languages.table import LANGUAGES
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import ArrayType, Signature
+from bridge.signature.arguments import ArrayType, Signature
 
 
 @says_its_call
@@ -178,8 +178,7 @@ class _Cutile(CubinLanguage[CutileDefinition]):
         if 0 not in options.grid:
             handles, _ = load_for_each_chip(compile_for, load)
             launches.append(launch_of(definition, handles, options, signature))
-        sizes = signature.input_sizes, signature.output_sizes
-        return DevicePlan(definition.name, *sizes, launches, tuple(map(alignment_of, signature.arrays)), definition)
+        return DevicePlan(launches, tuple(map(alignment_of, signature.arrays)), definition)
 
 
 ONE_THREAD = (1, 1, 1)
@@ -208,10 +207,8 @@ def launch_of(
 
 
 LANGUAGE = _Cutile(
-    "cutile",
-    {"cuda": Standing.REGULAR},
+    LANGUAGES["cutile"],
     kernel_kind="cuTile kernel",
-    wrapper="cutile_kernel",
     compiler="cuTile",
     options_type=GridOptions,
     dtypes=tuple(TYPES),
@@ -276,7 +273,7 @@ def cuda_tile() -> Any:
 
         _find_tileirdisasm_bin()
     except (ImportError, OSError, UserWarning) as error:  # it warns of versions that do not fit together
-        what = f"cutile_kernel needs cuTile, which does not work ({error}). {INSTALL_CUTILE}"
+        what = f"cutile_kernel needs cuTile, which does not work ({error}). {LANGUAGE.row.cure}"
         raise UnavailableError(what) from error
     sent_by_name(cuda.tile.kernel, lambda kernel: kernel._annotated_function.pyfunc)
     return cuda.tile

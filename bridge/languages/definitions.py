@@ -1,9 +1,12 @@
-"""Keeps the kernels that this process has wrapped, and finds the one that a program from another process calls."""
+"""Keeps the kernels of this process and their wrappers, and finds the one that a program from another process calls."""
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -13,11 +16,13 @@ import numpy as np
 
 from bridge.errors import BridgeError
 from bridge.ffi.kernel_call import Call, hold_weakly
-from bridge.ffi.target import Target
+from bridge.ffi.native.call_frame import Arrays
+from bridge.ffi.target import CPU, CUDA, Target
 from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 
 DefinitionT = TypeVar("DefinitionT", bound=Definition)
+R = TypeVar("R")
 
 
 class _Description(msgspec.Struct, frozen=True):
@@ -59,7 +64,7 @@ class KernelCall(Call):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        return tuple(self.language.platforms)
+        return tuple(self.language.row.platforms)
 
     @property
     def derivative_advice(self) -> str:
@@ -109,14 +114,19 @@ class KernelCall(Call):
         identity = self.compiled(platform).identity
         options = msgspec.Raw(msgspec.json.encode(self.options))
         description = _Description(self.language.name, self.definition.name, identity, options, self.signature)
-        target = self.compiled(platform).target
-        target = self.language.target(self.options, platform) if target is None else target
+        target = self.compiled(platform).target or {"cpu": CPU, "cuda": CUDA}[platform]
         return target, msgspec.json.encode(description).decode()
 
     def entry(self, platform: str) -> int:
         """Returns the address of the plan of the kernel, which is loaded now if it is new."""
         target, description = self.describe(platform)
-        return target.publish(description, self.compiled(platform).load)
+        return target.publish(description, lambda: self._load(platform))
+
+    def _load(self, platform: str) -> tuple[int, Any]:
+        compiled, inputs, outputs = self.compiled(platform), self.signature.input_sizes, self.signature.output_sizes
+        scratch, copies = [(1, 1)] * len(compiled.scratch), [inputs[index] for index in compiled.guarded]
+        plan = compiled.load()
+        return plan.keep(Arrays(self.name, inputs, (*outputs, *scratch, *copies))), plan.alive
 
     def _compile(self, platform: str) -> Compiled:
         try:
@@ -216,7 +226,7 @@ def _undefined(language: NativeLanguage[Any, Any], description: _Description) ->
         "It depends on an object that has no content of its own, so no other process can rebuild it; pass such values "
         "as arrays or plain constants."
         if description.identity.startswith(PROCESS_LOCAL)
-        else f"Call {language.wrapper} on the same kernel (same code, constants, options and versions, on "
+        else f"Call {language.row.function} on the same kernel (same code, constants, options and versions, on "
         "the same kind of processor) before running this program."
     )
     return BridgeError(
@@ -227,3 +237,45 @@ def _undefined(language: NativeLanguage[Any, Any], description: _Description) ->
 
 DEFINITIONS = Definitions()
 """All kernels of this process."""
+
+PROGRAMS_KEPT = 64
+"""Programs that a wrapper keeps where values are compiled in: one for each set of values and options."""
+
+_lock = threading.RLock()
+_existing: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
+_latest: deque[Any] = deque(maxlen=32)
+"""What lives although nobody holds it: a step function that wraps its kernels anew finds them compiled."""
+
+
+def shared(key: Hashable, make: Callable[[], R]) -> R:
+    """The wrapper of this key; made now if there is none.
+
+    Args:
+        key: Names by ``id`` what refers to code of the user, which may refer to the wrapper. The wrapper holds it.
+        make: Makes the wrapper.
+    """
+    with _lock:
+        wrapper: R | None = _existing.get(key)
+        if wrapper is None:
+            wrapper = _existing[key] = make()
+        if wrapper not in _latest:
+            _latest.append(wrapper)
+        return wrapper
+
+
+def release() -> int:
+    """Drops wrappers and kernels that nothing uses any more; returns the number of kernels dropped.
+
+    Without it, the latest 32 wrappers live on. The device memory that callables keep for their temporaries is freed,
+    too.
+
+    A kernel is in use while the caller holds it or a wrapper of it, or JAX holds a trace that calls it
+    (``jax.clear_caches()`` makes JAX let go). Loaded machine code stays for the life of the process, so every program
+    that calls it can run at any time, also one that runs now or comes from ``jax.export``.
+    """
+    before = len(DEFINITIONS)
+    _latest.clear()
+    gc.collect()
+    if memory := sys.modules.get("bridge.languages.numba_cuda.device_memory"):
+        memory.trim()
+    return before - len(DEFINITIONS)

@@ -1,15 +1,14 @@
-"""Describes kernel languages: to operators, and how the bridge compiles and calls the kernels of native ones."""
+"""Describes kernel languages whose kernels become machine code: how the bridge compiles and calls them."""
 
 from __future__ import annotations
 
 import abc
-import enum
 import hashlib
 import itertools
 import os
 import threading
 import uuid
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Generic, TypeVar
@@ -18,47 +17,14 @@ import msgspec
 
 from bridge.errors import KernelCompileError
 from bridge.ffi.kernel_call import ATTACH_A_RULE
-from bridge.ffi.target import CPU, CUDA, Plan, Target
-from bridge.signature.array_types import Signature
+from bridge.ffi.plans.device import DevicePlan
+from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.target import Target
+from bridge.languages.table import Language
+from bridge.signature.arguments import Signature
 
-_TARGETS = {target.platform: target for target in (CPU, CUDA)}
-
-
-class Standing(enum.IntEnum):
-    """How good a kernel is as the default of a platform: a kernel of higher standing replaces one of lower standing."""
-
-    NONE = 0
-    INTERPRETED = 1
-    REFERENCE = 2
-    ONE_THREAD = 3
-    REGULAR = 4
-    CHOSEN = 5
-    """The user has chosen it."""
-
-
-def _unchanged(generator: Callable[..., Any], platform: str) -> Callable[..., Any]:
-    return generator
-
-
-def _nothing(what: str) -> None: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Language:
-    """A language in which an operator may have a kernel. There is one object for each language.
-
-    Attributes:
-        name: The backend's name in operators, and in the descriptions of its kernels.
-        platforms: The JAX platforms it has code for, and the standing of its kernels on each of them.
-        adapted: Makes the generator for one platform from the one that the user registered for all of them.
-        require: Raises an ImportError that names ``what`` if the language is not installed.
-    """
-
-    name: str
-    platforms: Mapping[str, Standing]
-    adapted: Callable[[Callable[..., Any], str], Callable[..., Any]] = _unchanged
-    require: Callable[[str], None] = _nothing
-
+Plan = HostPlan | DevicePlan
+"""What native code runs for one kernel."""
 
 CPU_DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -85,7 +51,7 @@ class Compiled:
         scratch: Bytes of each temporary buffer of a call. These are uint8 results after the kernel's own results.
         guarded: Indices of the inputs that the kernel gets copies of, because it is not shown to leave them unchanged.
             The plan has a further output for each, of the same type, which comes last and shares the copy's buffer.
-        target: The FFI target that runs the plan; None for the language's own.
+        target: The FFI target that runs the plan; None for the one of the platform.
         one_device: Why no program of several devices can call the kernel; empty if they can.
     """
 
@@ -104,20 +70,13 @@ class Compiled:
         self.target = target
         self.one_device = one_device
         if code is None:
-            self.identity = f"{PROCESS_LOCAL}-{_process[0]}-{next(_serials)}"
+            self.identity = f"{PROCESS_LOCAL}-{_process}-{os.getpid()}-{next(_serials)}"
         else:
             self.identity = hashlib.sha256(code.encode() if isinstance(code, str) else code).hexdigest()
 
 
 _serials = itertools.count()
-_process = [uuid.uuid4().hex]
-
-
-def _become_another_process() -> None:
-    _process[0] = uuid.uuid4().hex
-
-
-os.register_at_fork(after_in_child=_become_another_process)
+_process = uuid.uuid4().hex  # a forked process has it too, and another number
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,20 +126,19 @@ OptionsT = TypeVar("OptionsT")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
+class NativeLanguage(abc.ABC, Generic[DefinitionT, OptionsT]):
     """A language whose kernels become machine code that XLA calls without Python.
 
     Subclasses compile a kernel (:meth:`compile`). All methods get the definition of the kernel, the options of its
     wrapper (a frozen ``msgspec.Struct``, such as a launch shape), and the signature of the call.
 
     Attributes:
+        row: Its name and its platforms, and the public function that wraps its kernels.
         kernel_kind: How errors call one of its kernels, such as "Numba kernel".
-        wrapper: Name of the public function that wraps its kernels.
         compiler: How errors call its compiler, such as "Numba's CPU target".
         options_type: Type of the options.
         dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
         with_extents: Whether kernels are compiled for extents; if not, calls with equal ranks share the machine code.
-        symbolic: Whether a kernel that is compiled for extents can be compiled for any where one is symbolic.
         compiles_when_traced: Whether kernels are compiled when JAX traces a call, so that errors name the user's line.
             Only for languages of one platform, or whose kernels have the same temporaries and copies on all of them.
             Other kernels are compiled when JAX lowers the call.
@@ -188,15 +146,19 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
             can: the program runs in this process.
     """
 
+    row: Language = field(kw_only=False)
     kernel_kind: str
-    wrapper: str
     compiler: str
     options_type: type[OptionsT]
     dtypes: tuple[str, ...] | None = None
     with_extents: bool = True
-    symbolic: bool = False
     compiles_when_traced: bool = True
     local_kernels: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the descriptions of kernels."""
+        return self.row.name
 
     @abc.abstractmethod
     def compile(self, definition: DefinitionT, options: OptionsT, signature: Signature, platform: str) -> Compiled:
@@ -230,10 +192,6 @@ class NativeLanguage(Language, abc.ABC, Generic[DefinitionT, OptionsT]):
                     else f"Supported are {', '.join(self.dtypes)}."
                 )
                 raise KernelCompileError(f"{definition.name}: {self.compiler} has no {array.dtype} arrays. {cure}")
-
-    def target(self, options: OptionsT, platform: str) -> Target:
-        """The FFI target that runs the plans of this language."""
-        return _TARGETS[platform]
 
     def derivative_advice(self, definition: DefinitionT, options: OptionsT) -> str:
         """Tells the user, in an error, how to attach a derivative to a kernel that has none."""

@@ -27,13 +27,13 @@ from bridge.languages.cubins import (
     of_arrays,
 )
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.extras import INSTALL_TRITON
-from bridge.languages.language import Compiled, Definition, Standing
+from bridge.languages.language import Compiled, Definition
 from bridge.languages.launch_shape import LaunchShape, launch_shape
 from bridge.languages.machine_code import load_cubin, load_for_each_chip
 from bridge.languages.sent_by_name import sent_by_name
+from bridge.languages.table import LANGUAGES
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 
 WARP_THREADS = 32
 
@@ -347,10 +347,8 @@ class _Triton(CubinLanguage[TritonDefinition]):
                     f"{', '.join(f'sm_{each}' for each in compiled)}. Let CUDA_VISIBLE_DEVICES name GPUs of one kind."
                 )
             launches.append(launch_of(definition, handles, options, code))
-        temporaries, alignments = ([(1, 1)], [DESCRIPTOR_ALIGNMENT]) if scratch else ([], [])
-        sizes = signature.input_sizes, (*signature.output_sizes, *temporaries)
-        alignments = [*map(alignment_of, signature.arrays), *alignments]
-        return DevicePlan(definition.name, *sizes, launches, alignments, definition)
+        alignments = [*map(alignment_of, signature.arrays), *([DESCRIPTOR_ALIGNMENT] if scratch else [])]
+        return DevicePlan(launches, alignments, definition)
 
 
 def blocks_of(definition: TritonDefinition, options: GridOptions) -> tuple[int, int, int]:
@@ -391,10 +389,8 @@ def _load(definition: TritonDefinition, code: TritonCode, options: GridOptions, 
 
 
 LANGUAGE = _Triton(
-    "triton",
-    {"cuda": Standing.REGULAR},
+    LANGUAGES["triton"],
     kernel_kind="Triton kernel",
-    wrapper="triton_kernel",
     compiler="Triton",
     options_type=GridOptions,
     dtypes=tuple(TYPES),
@@ -469,7 +465,7 @@ def _triton() -> Any:
         import triton.compiler
     except ImportError as error:
         raise UnavailableError(
-            f"triton_kernel needs Triton, which does not import ({error}). {INSTALL_TRITON}"
+            f"triton_kernel needs Triton, which does not import ({error}). {LANGUAGE.row.cure}"
         ) from error
     sent_by_name(triton.runtime.JITFunction, lambda kernel: kernel.fn)
     return triton

@@ -12,23 +12,27 @@ from typing import Any, NoReturn, ParamSpec
 
 import jax
 
-from bridge.debug.checking import kernel_checks
+from bridge.debug.checking import KernelChecks, checks_in
+from bridge.debug.mode import current_mode
 from bridge.errors import KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.call_frame import check_count
-from bridge.languages.definitions import KernelCall
+from bridge.languages.definitions import KernelCall, shared
 from bridge.languages.language import Definition, NativeLanguage
-from bridge.languages.release import shared
 from bridge.signature.arguments import (
+    Outputs,
+    OutputsOf,
+    Signature,
     Traced,
     check_aliased_types,
     check_aliases,
     check_arrays,
     check_vmap_method,
     no_keywords,
+    outputs_of,
     parameter_names,
 )
-from bridge.signature.array_types import Outputs, OutputsOf, Signature, key_of_function, outputs_of
+from bridge.source.references import key_of_function
 
 P = ParamSpec("P")
 
@@ -110,8 +114,7 @@ def wrap(
         _check_counts(definition, len(inputs), len(outputs.specs))
         outputs.check_precision(name)
         check_aliased_types(aliases, inputs, outputs.specs, name)
-        extents = {"with_extents": language.with_extents, "symbolic": language.symbolic}
-        signature = Signature.of(name, inputs, outputs.specs, writable, **extents)
+        signature = Signature.of(name, inputs, outputs.specs, writable, with_extents=language.with_extents)
         language.check(definition, options, signature)
         made = KernelCall(
             name,
@@ -135,6 +138,15 @@ def wrap(
     outputs_key = declared if isinstance(declared, Outputs) else key_of_function(declared.function)
     key = id(definition), options, outputs_key, vmap_method, aliases, bool(has_side_effect)
     return shared(key, lambda: jax.jit(Traced(call, name, parameters, check, variadic, definition.function.__doc__)))
+
+
+def kernel_checks() -> KernelChecks | None:
+    """The checks in force for a kernel that is called here; None if there are none.
+
+    Raises:
+        DebugError: An earlier program for several devices has found something.
+    """
+    return checks_in(mode) if (mode := current_mode()) else None
 
 
 def _input_names(definition: Definition, declared: Outputs | OutputsOf) -> tuple[list[str], bool]:
@@ -175,7 +187,7 @@ def _check_stores(definition: Definition, call: KernelCall, inputs: int) -> None
         return
     aliased = {output for _, output in call.aliases}
     names = function.__code__.co_varnames[inputs : function.__code__.co_argcount]
-    for index, (name, (shape, _)) in enumerate(zip(names, call.results, strict=False)):
+    for index, (name, (shape, _)) in enumerate(zip(names, call.used, strict=False)):
         if index not in aliased and 0 not in shape and _is_unused(function, name):
             raise KernelCompileError(
                 f"{definition.name} ({definition.place}) never stores to its output {name!r}: write {name}[...] = "

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from bridge.errors import SignatureError
-from bridge.languages.language import Language, Standing
+from bridge.languages.table import Language, Standing
 from bridge.operator.operator_call import Dimensions, Generator, Rule, Rules
 from bridge.operator.registry import Configurations, Snapshot, canonical_platform
 
@@ -97,7 +97,11 @@ class OperatorDefinition:
         self._register(backend, platform, generator, asdefault, Standing.REGULAR, configurations)
 
     def _def_kernel_in(
-        self, language: Language, generator: Generator, asdefault: bool, configurations: Configurations | None
+        self,
+        language: Language,
+        generator: Generator,
+        asdefault: bool = False,
+        configurations: Configurations | None = None,
     ) -> None:
         """Registers a kernel for all platforms of a language, as the backend of the language's name.
 

@@ -7,7 +7,7 @@ cannot win. The candidates are timed in turn, round by round: a disturbance by o
 from __future__ import annotations
 
 import contextlib
-import math
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,10 +32,6 @@ SAMPLE_S = 1e-3
 """The least time that the calls of one sample take together."""
 
 MOST_CALLS = 1 << 16
-
-LOOPED_BELOW_S = 100e-6
-"""If the fastest call takes less, calls are made in a loop inside one program. Dispatching a program takes microseconds
-on a CPU and tens of them on a GPU, which would hide the differences between candidates."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +155,7 @@ class _Entrant:
     """A candidate during the race. It has a problem, or a program and its results.
 
     Attributes:
-        make: Makes a number of calls, and waits for their results.
+        call: Makes one call, and does not wait for its results.
         calls: The number of calls of a sample.
         samples_s: Seconds of a call: for each sample, the mean over its calls.
     """
@@ -167,7 +163,7 @@ class _Entrant:
     candidate: Candidate
     results: list[Any] = field(default_factory=list)
     problem: tuple[str, str] | None = None
-    make: Callable[[int], Any] = field(init=False)
+    call: Callable[[], Any] = field(init=False)
     calls: int = 1
     samples_s: list[float] = field(default_factory=list)
 
@@ -182,16 +178,14 @@ class _Entrant:
 
     def sample(self) -> float:
         start = time.perf_counter()
-        self.make(self.calls)
+        for _ in range(self.calls):
+            results = self.call()
+        jax.block_until_ready(results)
         return (time.perf_counter() - start) / self.calls
 
-    def least(self) -> float:
-        """The least of a few samples, which are not kept: another process may interrupt one."""
-        return min(self.sample() for _ in range(3))
-
     def calibrate(self) -> None:
-        """Finds the number of calls that make a sample."""
-        while self.least() * self.calls < SAMPLE_S and self.calls < MOST_CALLS:
+        """Finds the number of calls that make a sample. The least of a few counts: others may interrupt one."""
+        while min(self.sample() for _ in range(3)) * self.calls < SAMPLE_S and self.calls < MOST_CALLS:
             self.calls *= 2
 
     @property
@@ -240,7 +234,7 @@ def race(
                 "are lost. Give the kernel an output of its own, or an alias."
             )
         checked.append(entrant)
-    _time(call, [entrant for entrant in checked if entrant.problem is None], args)
+    _time([entrant for entrant in checked if entrant.problem is None])
     if all(entrant.problem for entrant in checked):
         problems = "; ".join(f"{e.candidate.reference}: {': '.join(e.problem)}" for e in checked if e.problem)
         raise BackendError(f"{call.name}: no candidate gives a right result ({problems}).")
@@ -252,28 +246,15 @@ def _prepare(call: OperatorCall, candidate: Candidate, args: list[jax.Array]) ->
     own, entrant = replace(call, choice=(candidate,)), _Entrant(candidate)
     with entrant.attempt():
         program = jax.jit(lambda *arrays: run(own, *arrays)).lower(*args).compile()
-
-        def make(calls: int) -> None:
-            for _ in range(calls):
-                jax.block_until_ready(program(*args))
-
-        entrant.make = make
-        entrant.results = list(jax.block_until_ready(program(*args)))
+        entrant.call = functools.partial(program, *args)
+        entrant.results = list(jax.block_until_ready(entrant.call()))
     return entrant
 
 
-def _time(call: OperatorCall, right: list[_Entrant], args: list[jax.Array]) -> None:
+def _time(right: list[_Entrant]) -> None:
     """Times candidates in turn."""
-    first_s = []
     for entrant in right:
         with entrant.attempt():
-            first_s.append(entrant.least())
-    can_be_looped = not call.has_side_effect and args and args[0].size > 0 and math.prod(call.outputs[0].shape) > 0
-    looped = min(first_s, default=math.inf) < LOOPED_BELOW_S and can_be_looped
-    for entrant in right:
-        with entrant.attempt():
-            if looped:
-                entrant.make = _in_a_loop(replace(call, choice=(entrant.candidate,)), args)
             entrant.calibrate()
     for number in range(ROUNDS):
         shift = number % max(1, len(right))
@@ -281,32 +262,6 @@ def _time(call: OperatorCall, right: list[_Entrant], args: list[jax.Array]) -> N
             if entrant.problem is None and not entrant.is_done:
                 with entrant.attempt():
                     entrant.samples_s.append(entrant.sample())
-
-
-def _in_a_loop(call: OperatorCall, args: list[jax.Array]) -> Callable[[int], Any]:
-    """Makes calls one after the other inside one program.
-
-    XLA must make every call, in order, with the same arguments. So each iteration replaces an element of the first
-    argument by an element of the first result if the number of the iteration is ``never``. That does not happen, but
-    XLA cannot know it: ``never`` is an argument of the program. The barrier keeps XLA from computing only that element.
-    """
-
-    def program(calls: Any, never: Any, *arrays: Any) -> list[Any]:
-        def body(number: Any, carried: tuple[list[Any], list[Any]]) -> tuple[list[Any], list[Any]]:
-            given, results = jax.lax.optimization_barrier((carried[0], run(call, *carried[0])))
-            place = (0,) * given[0].ndim
-            other = results[0].reshape(-1)[0]
-            other = (other.real if jnp.iscomplexobj(other) else other).astype(given[0].dtype)
-            changed = given[0].at[place].set(jnp.where(number == never, other, given[0][place]))
-            return [changed, *given[1:]], results
-
-        empty = [jnp.zeros(spec.shape, spec.dtype) for spec in call.outputs]
-        carried: tuple[list[Any], list[Any]] = jax.lax.fori_loop(0, calls, body, (list(arrays), empty))
-        return carried[1]
-
-    never = np.int32(-1)
-    compiled = jax.jit(program).lower(np.int32(1), never, *args).compile()
-    return lambda calls: jax.block_until_ready(compiled(np.int32(calls), never, *args))
 
 
 def _judge(checked: list[_Entrant], default: Candidate | None) -> tuple[Trial, ...]:

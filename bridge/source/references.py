@@ -1,10 +1,11 @@
-"""Finds what a Python function takes from outside, one level deep, for errors."""
+"""Finds what a Python function takes from outside, one level deep, for errors and for keys."""
 
 from __future__ import annotations
 
 import contextlib
 import dis
 import types
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
@@ -42,3 +43,20 @@ def array_hint(kernel: types.FunctionType) -> str:
                     "a parameter of the kernel, before the outputs, and pass it in the call."
                 )
     return ""
+
+
+def key_of_function(function: Callable[..., Any]) -> Hashable:
+    """A key for as long as the function lives: equal if Python made the functions by one line with the same variables.
+
+    So a lambda that takes nothing from around it is the same whenever the line runs again. The key refers to nothing.
+    """
+    if not isinstance(function, types.FunctionType):
+        return id(function)
+    parts = function.__code__, function.__globals__, *(function.__closure__ or ()), *(function.__defaults__ or ())
+    return *map(id, parts), *((name, id(value)) for name, value in (function.__kwdefaults__ or {}).items())
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """File and line of a function if it has them; else its text."""
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bridge.cached_files import cache_folder
+from bridge.ffi.native.object_code import cache_folder
 from reports.options import Exit
 
 

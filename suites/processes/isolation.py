@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bridge.cached_files import can_keep_files
+from bridge.ffi.native.object_code import can_keep_files
 from suites.cells.selection import Selection
 
 HERE = Path(__file__).parents[1]

@@ -73,7 +73,7 @@ class NativeTable:
 
     @property
     def address(self) -> int:
-        """Address of the table for :func:`bridge.ffi.native.handler.lookup`; it never changes."""
+        """Address of the table for :func:`bridge.ffi.native.words.lookup`; it never changes."""
         return ctypes.addressof(self._root)
 
     def forget(self) -> None:

@@ -1,6 +1,11 @@
 """Reads a call frame in native code: its buffers and their batch elements, its attributes, its stream and device.
 
-A plan begins with the words of :func:`plan_header`, which say what buffers it takes.
+XLA calls the native handler of a target with a call frame. The handler answers the metadata handshake, reads the key of
+the call from the frame's attributes, finds the *plan* of that key and executes it. A plan is a block of words that
+describes the kernel to run. The module that executes a plan defines its layout, such as :mod:`bridge.ffi.plans.host`.
+The handler does not take the GIL.
+
+A plan begins with the words of :meth:`Arrays.header`, which say what buffers it takes.
 
 A buffer has batch dimensions and then the dimensions of its array. All buffers of a call have the same number of batch
 dimensions. In outputs each of them has the extent of the batch. In inputs it may also be 1: every element of the batch
@@ -9,19 +14,51 @@ then uses the same array. So native code runs ``vmap``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from llvmlite import ir
+from numba import types
 
 from bridge.errors import SignatureError
-from bridge.ffi.native.abi import API, ATTRIBUTE, BUFFER, ERROR, FRAME, ORDINAL, STREAM
+from bridge.ffi.native.abi import (
+    API,
+    ATTRIBUTE,
+    BUFFER,
+    ERROR,
+    EXTENSION,
+    FRAME,
+    METADATA,
+    ORDINAL,
+    STREAM,
+    VERSION,
+    WORD_BYTES,
+)
 from bridge.ffi.native.addresses import c_string, keep
-from bridge.ffi.native.handler import create_error, native
-from bridge.ffi.native.words import call, load, load_int32, stack_words, store
+from bridge.ffi.native.words import (
+    call,
+    call2,
+    context_word,
+    create_error,
+    load,
+    load_int32,
+    lookup,
+    native,
+    stack_words,
+    store,
+    store_int32,
+)
 
 MAX_BUFFERS = 1024
 """The largest number of arrays of a call, inputs and outputs together."""
+
+STREAM_WORD, DEVICE_WORD = MAX_BUFFERS, MAX_BUFFERS + 1
+"""Words after the addresses of the data that hold XLA's CUDA stream and the ordinal of the device, the current one."""
+
+_DATA_WORDS = MAX_BUFFERS + 2
 
 HEADER_WORDS = 5
 _INPUTS, _OUTPUTS, _SIZES, _MISCOUNTED, NAME = range(HEADER_WORDS)
@@ -34,21 +71,60 @@ def check_count(name: str, count: int) -> None:
         raise SignatureError(f"{name} has {count} arrays, expected at most {MAX_BUFFERS}. Stack some of them into one.")
 
 
-def plan_header(name: str, inputs: Sequence[tuple[int, int]], outputs: Sequence[tuple[int, int]]) -> list[int]:
-    """The first words of a plan.
+class Arrays(NamedTuple):
+    """The arrays of a kernel.
 
-    Args:
+    Attributes:
         name: The kernel, for error messages.
         inputs: Rank (without batch dimensions) and item size in bytes of each input.
         outputs: The same of each output; at least one.
-
-    Raises:
-        SignatureError: There are more buffers than native code can hold.
     """
-    check_count(name, len(inputs) + len(outputs))
-    miscounted = f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs"
-    sizes = keep([word for buffer in (*inputs, *outputs) for word in buffer])
-    return [len(inputs), len(outputs), sizes, c_string(miscounted), c_string(name)]
+
+    name: str
+    inputs: Sequence[tuple[int, int]]
+    outputs: Sequence[tuple[int, int]]
+
+    def header(self) -> list[int]:
+        """The first words of a plan.
+
+        Raises:
+            SignatureError: There are more buffers than native code can hold.
+        """
+        name, inputs, outputs = self
+        check_count(name, len(inputs) + len(outputs))
+        miscounted = f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs"
+        sizes = keep([word for buffer in (*inputs, *outputs) for word in buffer])
+        return [len(inputs), len(outputs), sizes, c_string(miscounted), c_string(name)]
+
+
+def for_each_element(run: Any, on_stream: bool) -> Any:
+    """Native ``(frame, plan) -> error`` that runs a kernel once for each element of a batch.
+
+    Args:
+        run: Native ``(frame, plan, buffers, data, batch_rank) -> error``. ``buffers`` points to the addresses of the
+            buffers (inputs, then outputs), ``data`` to the addresses of their data for this element of the batch.
+        on_stream: Ask XLA for stream and device; if not, both are 0: XLA has no streams on the CPU.
+    """
+
+    @native
+    def execute(frame, plan):
+        buffers, data = stack_words(MAX_BUFFERS), stack_words(_DATA_WORDS)
+        error = collect_buffers(frame, plan, buffers)
+        if error != 0:
+            return error
+        error = stream_and_device(frame, data + WORD_BYTES * STREAM_WORD, on_stream)
+        if error != 0:
+            return error
+        batch_rank = batch_rank_of(plan, buffers)
+        for element in range(batch_elements(plan, buffers, batch_rank)):
+            for index in range(buffer_count(plan)):
+                store(data, index, element_address(plan, buffers, index, batch_rank, element))
+            error = run(frame, plan, buffers, data, batch_rank)
+            if error != 0:
+                return error
+        return 0
+
+    return execute
 
 
 @native
@@ -156,3 +232,65 @@ def stream_and_device(frame, answer, on_stream):
         return error
     store(answer, 1, load_int32(args, ORDINAL.ORDINAL_BYTE))
     return 0
+
+
+TABLE, RESOLVER, TRAITS, TOO_OLD, UNRESOLVED, FOR_EXECUTE = range(6)
+
+
+def context_words(table: int, resolver: int, traits: int, for_execute: int) -> ctypes.Array[ctypes.c_int64]:
+    """The context of a handler, which lives as long as the handler.
+
+    Args:
+        table: Address of the :class:`~bridge.ffi.native.addresses.NativeTable` that maps keys to plans.
+        resolver: Address of a :data:`bridge.ffi.target.RESOLVER`. It is called if the key is not in the table, with the
+            addresses of the frame and of two zero words. It writes the address of a plan to the first word, or of an
+            error to the second.
+        traits: Bits of ``XLA_FFI_Handler_Traits``.
+        for_execute: What ``execute`` reads as ``context_word(FOR_EXECUTE)``, such as the address of words.
+    """
+    too_old = c_string(f"the call frame is smaller than in XLA FFI {VERSION.MAJOR}.{VERSION.MINOR}")
+    unresolved = c_string("the kernel of this call could not be resolved")
+    return (ctypes.c_int64 * 6)(table, resolver, traits, too_old, unresolved, for_execute)
+
+
+def compile_target(execute: Callable[..., Any]) -> Any:
+    """Compiles a handler to a Numba ``CFunc``. It runs with the context of :func:`context_words`.
+
+    Args:
+        execute: Native ``(frame, plan) -> error``.
+    """
+
+    @numba.cfunc(types.int64(types.int64), error_model="numpy", forceinline=True)
+    def target(frame):
+        if load(frame, FRAME.SIZE) < FRAME.LEAST_SIZE:
+            return create_error(frame, np.int64(ERROR.INTERNAL), context_word(TOO_OLD))
+
+        extension = load(frame, FRAME.EXTENSION)
+        if extension != 0 and load_int32(extension, EXTENSION.TYPE_BYTE) == EXTENSION.METADATA_TYPE:
+            metadata = load(extension, EXTENSION.METADATA)
+            store_int32(metadata, METADATA.MAJOR_BYTE, VERSION.MAJOR)
+            store_int32(metadata, METADATA.MINOR_BYTE, VERSION.MINOR)
+            store_int32(metadata, METADATA.TRAITS_BYTE, context_word(TRAITS))
+            return 0
+        if load_int32(frame, FRAME.STAGE_BYTE) != FRAME.EXECUTE:
+            return 0
+
+        # The key is the scalar among the attributes; the others describe the kernel to the resolver.
+        key = np.int64(0)
+        for index in range(load(frame, FRAME.ATTR_COUNT)):
+            if load_int32(load(frame, FRAME.ATTR_TYPES), 4 * index) == ATTRIBUTE.SCALAR_TYPE:
+                key = load(load(load(load(frame, FRAME.ATTRS), index), ATTRIBUTE.SCALAR_VALUE), 0)
+        plan = lookup(context_word(TABLE), key)
+        if plan == 0:
+            answer = stack_words(2)
+            store(answer, 0, 0)
+            store(answer, 1, 0)
+            call2(context_word(RESOLVER), frame, answer)
+            plan, error = load(answer, 0), load(answer, 1)
+            if error != 0:
+                return error
+            if plan == 0:
+                return create_error(frame, np.int64(ERROR.INTERNAL), context_word(UNRESOLVED))
+        return execute(frame, plan)
+
+    return target

@@ -7,12 +7,14 @@ file that does not count, and a folder that cannot be used, cause a warning.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import os
 import stat
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -20,13 +22,16 @@ from typing import Any
 
 import llvmlite
 import numba
+import platformdirs
 from llvmlite import binding
 from numba.core.compiler_lock import global_compiler_lock
 
-from bridge.cached_files import VARIABLE, cache_folder, keep_latest, replace_file
 from bridge.errors import AbiError
 from bridge.ffi.native.abi import read_header
 from bridge.ffi.native.words import CONTEXT
+
+VARIABLE = "KERNEL_BRIDGE_CACHE_DIR"
+"""The environment variable with the folder for files that outlive a process; by default, one in the user's cache."""
 
 KEPT = 64
 """Files that are kept: the latest ones."""
@@ -147,10 +152,16 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, code: bytes) -> None:
+    """Writes a file so that other processes see the old or the new one, never a part. Then deletes the oldest ones."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_file(path, _digest(path, code) + code)
-        keep_latest(path.parent, path.suffix, KEPT)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+            file.write(_digest(path, code) + code)
+        os.replace(file.name, path)
+        with contextlib.suppress(FileNotFoundError):  # another process deletes them too
+            kept = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda each: each.stat().st_mtime)
+            for each in kept[:-KEPT]:
+                each.unlink(missing_ok=True)
     except OSError as error:
         _warn_once(
             f"the machine code of native handlers cannot be kept: {error}. So each process compiles it again, which "
@@ -197,3 +208,16 @@ def _environment() -> str:
 
 def _digest_of_file(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def cache_folder() -> Path:
+    """The folder, which may not exist."""
+    return Path(os.environ.get(VARIABLE) or platformdirs.user_cache_path("kernel-bridge", appauthor=False))
+
+
+def can_keep_files() -> bool:
+    """Whether files can be written to the folder, which is made if it is missing."""
+    folder = cache_folder()
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return os.access(folder, os.W_OK | os.X_OK)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from bridge.ffi.native.abi import FRAME, constants, header
-from bridge.ffi.native.handler import native
-from bridge.ffi.native.words import call, load, stack_words, store
+from bridge.ffi.native.words import call, load, native, stack_words, store
 
 _API = constants(
     "PoolApi",

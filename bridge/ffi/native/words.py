@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import inspect
 
+import numba
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import RequireLiteralValue
 from numba.extending import intrinsic
+
+from bridge.ffi.native.abi import API, ERROR, FRAME
+from bridge.ffi.native.addresses import EMPTY, MASK, SLOT_WORDS, SLOTS
 
 CONTEXT = "bridge_context"
 """The variable in object code that holds the address of the words which :func:`context_word` reads."""
@@ -129,3 +133,35 @@ def stack_words(typingctx, count):
         return builder.ptrtoint(cgutils.alloca_once(builder, _I64, size=size), _I64)
 
     return types.int64(count), codegen
+
+
+native = numba.njit(error_model="numpy", forceinline=True)
+"""Compiles code that works on words. It raises nothing. It is always inlined: LLVM does not inline Numba's functions
+by itself, because they are weak symbols."""
+
+
+@native
+def create_error(frame, code, message):
+    """A new ``XLA_FFI_Error`` from the C string at ``message``, which XLA copies."""
+    args = stack_words(8)
+    store(args, ERROR.SIZE, ERROR.BYTES)
+    store(args, ERROR.EXTENSION, 0)
+    store(args, ERROR.MESSAGE, message)
+    store(args, ERROR.CODE, code)
+    return call(load(load(frame, FRAME.API), API.ERROR_CREATE), args)
+
+
+@numba.njit(inline="never")
+def lookup(table, key):
+    """The value of ``key`` in the :class:`~bridge.ffi.native.addresses.NativeTable` at the address ``table``, or 0."""
+    block = load(table, 0)
+    mask = load(block, MASK)
+    slot = key & mask
+    while True:
+        at = SLOTS + SLOT_WORDS * slot
+        found = load(block, at)
+        if found == key:
+            return load(block, at + 1)
+        if found == EMPTY:
+            return 0
+        slot = (slot + 1) & mask

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +13,11 @@ from numba.core import cgutils
 
 from bridge.errors import BridgeError, SignatureError
 from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.call_frame import emit_extents, emit_word
-from bridge.ffi.plans import host
-from bridge.ffi.target import create_error
+from bridge.ffi.native.call_frame import STREAM_WORD, emit_word
+from bridge.ffi.native.exception_text import create_error
 from bridge.languages.language import Definition
-from bridge.signature.array_types import ArrayType, Signature, place_of
+from bridge.signature.arguments import ArrayType, Signature
+from bridge.source.references import place_of
 
 _I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 
@@ -34,47 +32,16 @@ _FAILED = "bridge_native_failed"
 binding.add_symbol(_FAILED, c_function(_failed))
 
 
-class Size:
-    """A number that depends on a symbolic extent: native code computes it at each call."""
-
-    dtype = np.dtype(np.int64)
-    __array_ufunc__ = None  # NumPy's numbers leave operations to this class
-
-    def __init__(self, builder: ir.IRBuilder, value: ir.Value):
-        self.value = value
-        self._builder = builder
-
-    def _with(self, emit: Callable[..., ir.Value], other: Any) -> Size:
-        value = other.value if isinstance(other, Size) else _I64(operator.index(other))
-        return Size(self._builder, emit(self.value, value))
-
-    def __add__(self, other: Any) -> Size:
-        return self._with(self._builder.add, other)
-
-    def __sub__(self, other: Any) -> Size:
-        return self._with(self._builder.sub, other)
-
-    def __mul__(self, other: Any) -> Size:
-        return self._with(self._builder.mul, other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def _has_no_value(self, *_: Any) -> Any:
-        raise TypeError("an extent is symbolic here, which can only be passed, multiplied, added, and subtracted from")
-
-    __bool__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __index__ = __floordiv__ = __mod__ = _has_no_value
-
-
 @dataclass(frozen=True, eq=False)
 class Array:
     """Stands for an input or output where a user says what a C function is called with. It has no values."""
 
     dtype: np.dtype[Any]
-    shape: tuple[np.int64 | Size, ...]
+    shape: tuple[np.int64, ...]
     pointer: ir.Value
 
     def __len__(self) -> int:
-        return operator.index(self.shape[0])
+        return int(self.shape[0])
 
     @property
     def ndim(self) -> np.int64:
@@ -170,28 +137,25 @@ class _Entry:
     def __init__(self, name: str):
         self._name, self._module = name, ir.Module("bridge")
         function = ir.Function(self._module, ir.FunctionType(_I64, [_I64] * 5), "bridge_entry")
-        self._frame, self._buffers, self._data, self._batch_rank, self._address = function.args
+        self._frame, _, self._data, _, self._address = function.args
         self._builder = ir.IRBuilder(function.append_basic_block())
         self._fail = ir.Function(self._module, ir.FunctionType(_I64, [_I64, _POINTER, _I64]), _FAILED)
 
     def array(self, index: int, kind: ArrayType) -> Array:
-        extents = emit_extents(self._builder, self._buffers, index, self._batch_rank, kind.rank)
         pointer = self._builder.inttoptr(emit_word(self._builder, self._data, _I64(index)), _POINTER)
-        known = zip(kind.shape, extents, strict=True)
-        shape = [Size(self._builder, value) if extent is None else np.int64(extent) for extent, value in known]
-        return Array(np.dtype(kind.dtype), tuple(shape), pointer)
+        return Array(np.dtype(kind.dtype), tuple(map(np.int64, kind.extents)), pointer)
 
     def argument(self, where: str, given: Any, ctype: Any) -> ir.Value:
         """The value that is passed for an item of the user's tuple, to a parameter of this type if it is stated."""
         stated, is_pointer = _stated(ctype)
         takes_pointer = ctype is None or is_pointer
         if given is STREAM and (takes_pointer or (stated is not None and stated.kind in "iu" and stated.itemsize == 8)):
-            return emit_word(self._builder, self._data, _I64(host.STREAM))
+            return emit_word(self._builder, self._data, _I64(STREAM_WORD))
         if isinstance(given, bytes) and takes_pointer:
             return self._text(given)
         if isinstance(given, Array) and takes_pointer and (stated is None or stated == given.dtype):
             return given.pointer
-        if isinstance(given, Size | int | float | np.generic):
+        if isinstance(given, int | float | np.generic):
             dtype = getattr(given, "dtype", None) if ctype is None else stated
             if dtype is not None and (number := self._number(given, dtype)) is not None:
                 return cgutils.alloca_once_value(self._builder, number) if is_pointer else self._extended(number, dtype)
@@ -204,38 +168,28 @@ class _Entry:
 
     def _number(self, given: Any, dtype: np.dtype[Any]) -> ir.Value | None:
         """A size or number of this type; None if the type cannot hold it."""
-        kind, is_size = _number_type(dtype), isinstance(given, Size)
-        if kind is None or (is_size and dtype.kind not in "iu"):
+        kind = _number_type(dtype)
+        if kind is None:
             return None
-        if not is_size:
-            value = float(given) if dtype.kind == "f" else int(np.asarray(given).astype(dtype))
-            return kind(value) if dtype.kind == "f" or value == given else None
-        if dtype.itemsize == 8:
-            return given.value
-        number = self._builder.trunc(given.value, kind)
-        other = self._builder.icmp_signed("!=", self._extended(number, dtype, 64), given.value)
-        self._fail_if(other, f"{self._name} takes the size of an array as {dtype.name}, which cannot hold", given.value)
-        return number
+        value = float(given) if dtype.kind == "f" else int(np.asarray(given).astype(dtype))
+        return kind(value) if dtype.kind == "f" or value == given else None
 
-    def _extended(self, number: ir.Value, dtype: np.dtype[Any], bits: int = 32) -> ir.Value:
-        """An integer in at least so many bits: C functions get narrow ones in 32."""
-        if dtype.kind == "f" or 8 * dtype.itemsize >= bits:
+    def _extended(self, number: ir.Value, dtype: np.dtype[Any]) -> ir.Value:
+        """An integer in at least 32 bits: C functions get narrow ones so."""
+        if dtype.kind == "f" or dtype.itemsize >= 4:
             return number
-        return (self._builder.sext if dtype.kind == "i" else self._builder.zext)(number, ir.IntType(bits))
+        return (self._builder.sext if dtype.kind == "i" else self._builder.zext)(number, _I32)
 
     def call(self, values: list[ir.Value], returns_status: bool) -> str:
         """Emits the call; returns the whole code."""
         prototype = ir.FunctionType(_I32 if returns_status else ir.VoidType(), [value.type for value in values])
         status = self._builder.call(self._builder.inttoptr(self._address, prototype.as_pointer()), values)
         if returns_status:
-            failed = self._builder.icmp_signed("!=", status, _I32(0))
-            self._fail_if(failed, f"{self._name} returned the status", self._builder.sext(status, _I64))
+            text, number = self._text(f"{self._name} returned the status".encode()), self._builder.sext(status, _I64)
+            with cgutils.if_unlikely(self._builder, self._builder.icmp_signed("!=", status, _I32(0))):
+                self._builder.ret(self._builder.call(self._fail, [self._frame, text, number]))
         self._builder.ret(_I64(0))
         return str(self._module)
-
-    def _fail_if(self, failed: ir.Value, text: str, number: ir.Value) -> None:
-        with cgutils.if_unlikely(self._builder, failed):
-            self._builder.ret(self._builder.call(self._fail, [self._frame, self._text(text.encode()), number]))
 
     def _text(self, text: bytes) -> ir.Value:
         content = cgutils.make_bytearray(text + b"\0")

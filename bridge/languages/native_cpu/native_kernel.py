@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,10 +18,12 @@ from bridge.ffi.native.object_code import assembled
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CPU, CUDA_HOST, CUDA_HOST_GRAPH, Target
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import CPU_DTYPES, Compiled, DefinitionT, NativeLanguage, Standing
+from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage
 from bridge.languages.native_cpu.entry import NativeDefinition, entry_code
+from bridge.languages.table import LANGUAGES
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature, key_of_function
+from bridge.signature.arguments import Signature
+from bridge.source.references import key_of_function
 from bridge.source.shared_libraries import content_of
 
 
@@ -54,8 +56,7 @@ def native_kernel(
             returns a tuple. It runs when JAX traces a call, on objects with shape, ndim, size, itemsize, nbytes and
             dtype. Such an object in the tuple is passed as a pointer to the first element (arrays are C-contiguous),
             ``x.size``, ``x.shape[0]`` and what is computed of them as ``int64_t``, any NumPy scalar by value, ``bytes``
-            as ``const char*``, and ``bridge.STREAM`` as ``cudaStream_t``. A symbolic extent can only be passed,
-            multiplied, added, and subtracted from.
+            as ``const char*``, and ``bridge.STREAM`` as ``cudaStream_t``.
         argtypes: The ctypes types of the parameters; by default the ``argtypes`` of ``function``, if it has any. Sizes
             and numbers are converted to them, and passed by address where they are pointers.
         status: Whether the function returns an int that is 0 if the call succeeds. Others make the call an error.
@@ -117,6 +118,9 @@ def native_kernel(
     return wrap(language, definition, options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
+LanguageT = TypeVar("LanguageT", bound=NativeLanguage[Any, Any])
+
+
 class NativeOptions(msgspec.Struct, frozen=True):
     """How a function is called.
 
@@ -127,17 +131,12 @@ class NativeOptions(msgspec.Struct, frozen=True):
     capturable: bool = False
 
 
-class OnHost(NativeLanguage[DefinitionT, NativeOptions]):
-    """A language of functions that run on the host: on CUDA they get XLA's stream."""
-
-    def target(self, options: NativeOptions, platform: str) -> Target:
-        """The target of the platform; on CUDA, whether XLA may record the work decides."""
-        if platform == "cpu":
-            return CPU
-        return CUDA_HOST_GRAPH if options.capturable else CUDA_HOST
+def host_target(options: NativeOptions, platform: str) -> Target:
+    """The target of functions that run on the host; on CUDA, whether XLA may record their work decides."""
+    return CPU if platform == "cpu" else CUDA_HOST_GRAPH if options.capturable else CUDA_HOST
 
 
-def language_for(wrapper: str, languages: Mapping[str, OnHost[Any]], platform: str, capturable: bool) -> OnHost[Any]:
+def language_for(wrapper: str, languages: Mapping[str, LanguageT], platform: str, capturable: bool) -> LanguageT:
     """The language for a platform.
 
     Raises:
@@ -152,7 +151,7 @@ def language_for(wrapper: str, languages: Mapping[str, OnHost[Any]], platform: s
     return languages[platform]
 
 
-class _Native(OnHost[NativeDefinition]):
+class _Native(NativeLanguage[NativeDefinition, NativeOptions]):
     def compile(
         self, definition: NativeDefinition, options: NativeOptions, signature: Signature, platform: str
     ) -> Compiled:
@@ -160,24 +159,20 @@ class _Native(OnHost[NativeDefinition]):
 
         def load() -> HostPlan:
             entry = assembled(code)
-            sizes = signature.input_sizes, signature.output_sizes
-            return HostPlan(definition.name, entry.address, *sizes, None, definition.address, (entry, definition))
+            return HostPlan(entry.address, context=definition.address, alive=(entry, definition))
 
-        return Compiled(content and f"{content}\n{code}", load)
+        return Compiled(content and f"{content}\n{code}", load, target=host_target(options, platform))
 
 
 LANGUAGE = _Native(
-    "native",
-    {"cpu": Standing.REGULAR},
+    LANGUAGES["native"],
     kernel_kind="native function",
-    wrapper="native_kernel",
     compiler="native_kernel",
     options_type=NativeOptions,
     dtypes=CPU_DTYPES,
-    symbolic=True,
     local_kernels="its machine code is in no file. Load it from a shared library, which other processes can load too.",
 )
-CUDA_LANGUAGE = replace(LANGUAGE, name="native_cuda", platforms={"cuda": Standing.REGULAR})
+CUDA_LANGUAGE = replace(LANGUAGE, row=LANGUAGES["native_cuda"])
 _LANGUAGES = {"cpu": LANGUAGE, "cuda": CUDA_LANGUAGE}
 
 

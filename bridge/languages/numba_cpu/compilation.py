@@ -17,7 +17,7 @@ from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelCompileError
 from bridge.languages.language import Definition
 from bridge.languages.refused import refused
-from bridge.signature.array_types import ArrayType
+from bridge.signature.arguments import ArrayType
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,8 @@ from numba.core.types import int64
 from bridge.ffi.native.abi import ERROR
 from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.native.exception_text import describe, error_code
-from bridge.ffi.native.handler import create_error
 from bridge.ffi.native.object_code import LoadedObject, prepared
+from bridge.ffi.native.words import create_error
 
 I64, I32, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
 

@@ -12,13 +12,14 @@ from numba.core.registry import CPUDispatcher
 from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelTypeError
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage, NoOptions, Standing
+from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage, NoOptions
 from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel, numba_type
 from bridge.languages.numba_cpu.identity import code_of
 from bridge.languages.numba_cpu.linking import load
 from bridge.languages.numba_cpu.read_only import changed_inputs
+from bridge.languages.table import LANGUAGES
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 
 
 @says_its_call
@@ -123,16 +124,14 @@ class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
         guarded = changed_inputs(compiled, types)
         return Compiled(
             code_of(compiled, definition.name),
-            lambda: load(compiled, types, signature, guarded, definition.name),
+            lambda: load(compiled, types, definition.name),
             guarded=guarded,
         )
 
 
 LANGUAGE = _NumbaCpu(
-    "numba",
-    {"cpu": Standing.REGULAR},
+    LANGUAGES["numba"],
     kernel_kind="Numba kernel",
-    wrapper="numba_kernel",
     compiler="Numba's CPU target",
     options_type=NoOptions,
     dtypes=CPU_DTYPES,

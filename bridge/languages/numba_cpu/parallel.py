@@ -26,7 +26,6 @@ from numba.core.types import int64
 
 from bridge.errors import AbiError, AbiWarning
 from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.handler import native
 from bridge.ffi.native.object_code import LoadedObject, prepared
 from bridge.ffi.native.words import (
     add_atomically,
@@ -38,6 +37,7 @@ from bridge.ffi.native.words import (
     copy_words,
     load,
     load_atomically,
+    native,
     stack_words,
     store,
 )

@@ -12,15 +12,15 @@ import msgspec
 
 from bridge.errors import KernelCompileError, KernelTypeError
 from bridge.ffi.cuda.devices import local_ordinals
-from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
-from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
+from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.target import CUDA_HOST
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.extras import require_cuda
-from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
+from bridge.languages.language import Compiled, Definition, NativeLanguage
 from bridge.languages.numba_cuda.array_parameters import DTYPES, array_shapes
+from bridge.languages.table import LANGUAGES, require_cuda
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 from bridge.source.references import array_hint, references
 
 
@@ -104,9 +104,6 @@ class CallableOptions(msgspec.Struct, frozen=True):
 
 
 class _Callables(NativeLanguage[CallableDefinition, CallableOptions]):
-    def target(self, options: CallableOptions, platform: str) -> Target:
-        return CUDA if options.replay else CUDA_PYTHON
-
     def check(self, definition: CallableDefinition, options: CallableOptions, signature: Signature) -> None:
         super().check(definition, options, signature)
         _check_kernels(definition.launcher)
@@ -116,25 +113,24 @@ class _Callables(NativeLanguage[CallableDefinition, CallableOptions]):
     ) -> Compiled:
         if options.replay:
             return _record(definition, signature)
-        return Compiled(None, lambda: _plan_calls(definition, signature))  # a Python function belongs to its process
+        # A Python function belongs to its process.
+        return Compiled(None, lambda: _plan_calls(definition, signature), target=CUDA_HOST)
 
 
 LANGUAGE = _Callables(
-    "numba_cuda_callable",
-    {"cuda": Standing.REGULAR},
+    LANGUAGES["numba_cuda_callable"],
     kernel_kind="CUDA callable",
-    wrapper="numba_cuda_callable",
     compiler="Numba-CUDA",
     options_type=CallableOptions,
     dtypes=DTYPES,
 )
 
 
-def _plan_calls(definition: CallableDefinition, signature: Signature) -> CallbackPlan:
+def _plan_calls(definition: CallableDefinition, signature: Signature) -> HostPlan:
     """The plan that runs the function at each call."""
     from bridge.languages.numba_cuda.caller import Caller
 
-    return Caller(definition.name, definition.launcher, array_shapes(signature)).plan(signature)
+    return Caller(definition.name, definition.launcher, array_shapes(signature)).plan()
 
 
 def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
@@ -144,9 +140,7 @@ def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
     may_launch_nothing = all(0 in output.shape for output in signature.outputs)
     shapes = array_shapes(signature)
     recording = record(definition.name, definition.launcher, shapes, local_ordinals()[0], may_launch_nothing)
-    outputs = (*signature.output_sizes, *[(1, 1)] * len(recording.temporaries))
-    alive = definition, recording.alive
-    plan = DevicePlan(definition.name, signature.input_sizes, outputs, recording.launches, alive=alive)
+    plan = DevicePlan(recording.launches, alive=(definition, recording.alive))
     return Compiled(recording.content, lambda: plan, scratch=recording.temporaries)
 
 

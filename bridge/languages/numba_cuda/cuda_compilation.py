@@ -23,7 +23,7 @@ from bridge.languages.language import Definition
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.machine_code import check_launch
 from bridge.languages.refused import refused
-from bridge.signature.array_types import ArrayType
+from bridge.signature.arguments import ArrayType
 from bridge.source.includes import included_by
 from bridge.source.llvm_code import portable_code
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from bridge.errors import KernelTypeError
-from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan, Launch
-from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
+from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.target import CUDA_HOST
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.extras import require_cuda
-from bridge.languages.language import Compiled, NativeLanguage, Standing
+from bridge.languages.language import Compiled, NativeLanguage
 from bridge.languages.launch_shape import LaunchShape, alignments, check_alignment, check_covers, launch_shape
 from bridge.languages.numba_cuda.array_parameters import DTYPES, array_launch, array_shapes
 from bridge.languages.numba_cuda.cuda_compilation import (
@@ -23,8 +23,9 @@ from bridge.languages.numba_cuda.cuda_compilation import (
     load_kernel,
 )
 from bridge.languages.numba_cuda.mlir import check_threads, compile_for_gpus, is_mlir, require_mlir
+from bridge.languages.table import LANGUAGES, require_cuda
 from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 
 
 @says_its_call
@@ -138,9 +139,6 @@ class CudaOptions(msgspec.Struct, frozen=True):
 
 
 class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
-    def target(self, options: CudaOptions, platform: str) -> Target:
-        return CUDA_PYTHON if options.raises else CUDA
-
     def check(self, definition: CudaDefinition, options: CudaOptions, signature: Signature) -> None:
         super().check(definition, options, signature)
         check_covers(definition.name, options.shape, signature.outputs)
@@ -155,7 +153,8 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
             return Compiled(identity, lambda: _plan(definition, options, signature, launch))
         compiled = compile_kernel(definition, signature.arrays)
         if options.raises:
-            return Compiled(code_of(compiled), lambda: _load_raising(definition.name, options, signature, compiled))
+            load = functools.partial(_load_raising, definition.name, options, signature, compiled)
+            return Compiled(code_of(compiled), load, target=CUDA_HOST)
 
         def launch_loaded(shape: LaunchShape) -> Launch:
             handles = load_kernel(definition.name, compiled, shape)
@@ -165,10 +164,8 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
 
 
 LANGUAGE = _NumbaCuda(
-    "numba_cuda",
-    {"cuda": Standing.REGULAR},
+    LANGUAGES["numba_cuda"],
     kernel_kind="CUDA kernel",
-    wrapper="numba_cuda_kernel",
     compiler="Numba-CUDA",
     options_type=CudaOptions,
     dtypes=DTYPES,
@@ -185,10 +182,10 @@ def _plan(
     """The plan that launches a kernel natively. ``launch`` loads the kernel."""
     launches = [] if options.shape.is_empty else [launch(options.shape)]
     aligned = alignments(options.alignment, signature)
-    return DevicePlan(definition.name, signature.input_sizes, signature.output_sizes, launches, aligned, alive)
+    return DevicePlan(launches, aligned, alive)
 
 
-def _load_raising(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> CallbackPlan:
+def _load_raising(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> HostPlan:
     """The plan by which Python launches a kernel and raises its exceptions."""
     from numba.cuda.cudadrv.driver import _to_core_stream
 
@@ -203,4 +200,4 @@ def _load_raising(name: str, options: CudaOptions, signature: Signature, compile
         if not shape.is_empty:
             compiled.launch(arrays, shape.grid, shape.block, _to_core_stream(stream), shape.shared_bytes)
 
-    return Caller(name, run, array_shapes(signature)).plan(signature)
+    return Caller(name, run, array_shapes(signature)).plan()

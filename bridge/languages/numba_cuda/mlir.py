@@ -19,13 +19,13 @@ from bridge.errors import BridgeError, KernelTypeError, LaunchError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import local_ordinals
 from bridge.ffi.plans.device import Launch
-from bridge.languages.extras import require_gpu
 from bridge.languages.launch_shape import MOST, LaunchShape
 from bridge.languages.machine_code import load_cubin, load_for_each_chip
 from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition, check_declared, defaults
 from bridge.languages.refused import refused
-from bridge.signature.array_types import ArrayType
+from bridge.languages.table import require_gpu
+from bridge.signature.arguments import ArrayType
 
 
 def is_mlir(kernel: Any) -> bool:

@@ -18,7 +18,7 @@ from bridge.languages.warp.launches import WarpLaunch
 from bridge.languages.warp.packing import PackedLaunch, pack
 from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation, context_of, replay
 from bridge.languages.warp.settings import internals
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 
 
 def build_host(made: Generated, launch: WarpLaunch, signature: Signature) -> HostPlan:
@@ -40,10 +40,7 @@ def build_host(made: Generated, launch: WarpLaunch, signature: Signature) -> Hos
     operations = [] if packed is None else [_operation(name, packed)]
     context = context_of(operations, range(len(signature.arrays)), take_error(made.threads))
     return HostPlan(
-        name=name,
         function=replay().address,
-        inputs=signature.input_sizes,
-        outputs=signature.output_sizes,
         mutex=tile_mutex() if works_on_tiles(made) else None,
         context=ctypes.addressof(context),
         alive=(context, packed),

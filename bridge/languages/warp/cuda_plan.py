@@ -20,7 +20,7 @@ from bridge.languages.warp.generated import Generated
 from bridge.languages.warp.launches import WarpLaunch
 from bridge.languages.warp.packing import PackedLaunch, load, pack
 from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 
 
 def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> DevicePlan:
@@ -41,7 +41,7 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
     packed = {ordinal: one for ordinal, one in recorded.items() if one is not None}  # empty if no thread runs
     launches = [_device_launch(kernel, launch, packed)] if packed else []
     alignments = alignments_of([made.source], len(signature.arrays))
-    return DevicePlan(kernel.key, signature.input_sizes, signature.output_sizes, launches, alignments, packed)
+    return DevicePlan(launches, alignments, packed)
 
 
 def recorded_launches(

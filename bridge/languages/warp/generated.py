@@ -22,7 +22,7 @@ from bridge.languages.warp.inputs import Uses, declared_writes, only_read, uses_
 from bridge.languages.warp.launches import WarpLaunch
 from bridge.languages.warp.parameters import is_array
 from bridge.languages.warp.settings import block_dim_on, internals, settings_of
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 from bridge.source.references import array_hint
 
 

@@ -12,9 +12,8 @@ from typing import Any
 import jax
 import warp as wp
 
-from bridge.debug.checking import kernel_checks
 from bridge.errors import KernelCompileError, LaunchError, SignatureError
-from bridge.ffi.kernel_call import Checks, bind
+from bridge.ffi.kernel_call import bind
 from bridge.languages.definitions import KernelCall
 from bridge.languages.warp.dtypes import MAX_EXTENT, numpy_dtype
 from bridge.languages.warp.generated import Generated, generated, instantiated
@@ -24,7 +23,8 @@ from bridge.languages.warp.parameters import Role, WarpParameter, concrete
 from bridge.languages.warp.settings import block_dim_on
 from bridge.languages.warp.warp_language import LANGUAGE, define
 from bridge.languages.warp.wrapper_options import Dims, StaticValue, WrapperOptions
-from bridge.signature.array_types import Outputs, Signature, check_known_shapes
+from bridge.languages.wrapper import kernel_checks
+from bridge.signature.arguments import Outputs, Signature, check_known_shapes
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Planned:
     shapes: Mapping[str, Dims]
     dims: Dims
     codes: tuple[Generated, ...]
-    checks: Checks | None
+    checks: Any
 
     def arrays(self, *roles: Role) -> list[WarpParameter]:
         """The array parameters of these roles, in order."""
@@ -234,7 +234,7 @@ def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, 
         KernelCompileError: There is none for any platform.
     """
     codes: dict[str, Generated | KernelCompileError] = {}
-    for platform in LANGUAGE.platforms:
+    for platform in LANGUAGE.row.platforms:
         try:
             codes[platform] = generated(kernel, platform, block_dim)
         except KernelCompileError as error:  # raised again when the kernel is compiled for this platform

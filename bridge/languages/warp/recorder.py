@@ -26,7 +26,7 @@ from bridge.languages.warp.inputs import UNKNOWN, Uses
 from bridge.languages.warp.packing import laid_out
 from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation, RecordedLaunch
 from bridge.languages.warp.settings import block_dim_on, internals
-from bridge.signature.array_types import ArrayType
+from bridge.signature.arguments import ArrayType
 
 ADVICE = "; pass python_call=True to call it in Python each time."
 

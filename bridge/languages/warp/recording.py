@@ -23,7 +23,7 @@ from bridge.languages.warp.patches import noting
 from bridge.languages.warp.planned import generated_everywhere
 from bridge.languages.warp.recorder import CONSTANT, WarpRecorder
 from bridge.languages.warp.replay import Operation
-from bridge.signature.array_types import ArrayType
+from bridge.signature.arguments import ArrayType
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ import warp as wp
 
 from bridge.errors import LaunchError
 from bridge.ffi.native.abi import ERROR, WORD_BYTES
-from bridge.ffi.native.handler import create_error
-from bridge.ffi.native.words import call, call8, copy_words, load, load_int32, stack_words, store
+from bridge.ffi.native.words import call, call8, copy_words, create_error, load, load_int32, stack_words, store
 from bridge.languages.warp.inputs import Uses
 
 ARGUMENTS = 8  # words at the start of a block: the arguments of the C function, which takes the first of them

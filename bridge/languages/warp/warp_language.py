@@ -7,10 +7,10 @@ from typing import Any
 
 from bridge.ffi.kernel_call import available
 from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.extras import require_warp
-from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
+from bridge.languages.language import Compiled, Definition, NativeLanguage
+from bridge.languages.table import LANGUAGES
 from bridge.languages.warp.launches import WarpLaunch
-from bridge.signature.array_types import Signature
+from bridge.signature.arguments import Signature
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +68,8 @@ class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
 
 
 LANGUAGE = _Warp(
-    "warp",
-    {"cpu": Standing.ONE_THREAD, "cuda": Standing.REGULAR},
-    require=require_warp,
+    LANGUAGES["warp"],
     kernel_kind="Warp kernel",
-    wrapper="jax_kernel",
     compiler="Warp",
     options_type=WarpLaunch,
     compiles_when_traced=False,

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from bridge.errors import SignatureError
-from bridge.languages.release import PROGRAMS_KEPT
+from bridge.languages.definitions import PROGRAMS_KEPT
 from bridge.languages.warp.settings import configured
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
 from bridge.signature.arguments import positional

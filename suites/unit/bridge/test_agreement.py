@@ -9,7 +9,7 @@ import pytest
 
 from bridge import BackendError, XLACustomKernel, debug_mode
 from bridge.agreement import default_rtol, disagreement
-from bridge.cached_files import VARIABLE
+from bridge.ffi.native.object_code import VARIABLE
 
 
 class TestRounding:

@@ -21,7 +21,7 @@ from bridge.languages.numba_cuda import cuda_compilation, cuda_jit
 from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition
 from bridge.languages.numba_cuda.cuda_jit import CudaOptions
-from bridge.signature.array_types import ArrayType
+from bridge.signature.arguments import ArrayType
 from suites.unit.bridge import kernels
 
 SHAPE = LaunchShape((4, 1, 1), (32, 1, 1), 64)

@@ -29,6 +29,7 @@ from bridge.debug.findings import kept
 from bridge.debug.mode import OFF, current_mode
 from bridge.ffi.cuda import driver
 from bridge.ffi.native.addresses import c_string
+from bridge.ffi.native.call_frame import STREAM_WORD
 from bridge.ffi.native.words import store
 from bridge.ffi.plans import poison
 from suites.kernels.warp.blocks import wp
@@ -201,7 +202,7 @@ def test_an_error_begins_with_the_finding_each_time():
 @pytest.mark.parametrize("text", ["a finding", None])
 def test_on_a_gpu_the_address_of_a_report_is_read_once_the_stream_is_done(monkeypatch, text):
     address = np.array([c_string(text) if text else 0])
-    waited = []
+    waited, made = [], []
 
     def copy(content, source, size):
         assert waited == [7]
@@ -212,9 +213,11 @@ def test_on_a_gpu_the_address_of_a_report_is_read_once_the_stream_is_done(monkey
         cuStreamSynchronize=lambda stream: waited.append(stream.value) or 0, cuMemcpyDtoH_v2=copy
     )
     monkeypatch.setattr(driver, "library", lambda: driver_library)
-    words = np.array([7, 0, address.ctypes.data])
-    found = findings._fail(1, words.ctypes.data)
-    assert (found and ctypes.string_at(found).decode()) == (text or 0)
+    data = np.zeros(STREAM_WORD + 1, np.int64)
+    data[0], data[STREAM_WORD] = address.ctypes.data, 7
+    monkeypatch.setattr(findings, "create_error", lambda frame, report: made.append(report) or 1)
+    assert findings._fail(0, 0, data.ctypes.data, 0, 1) == len(made)
+    assert made == [text] * bool(text)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)

@@ -6,9 +6,11 @@ import tomllib
 
 import pytest
 
-from bridge.languages.extras import INSTALL_CUDA, INSTALL_WARP
+from bridge.languages.table import LANGUAGES
 from suites.unit import processes
 from suites.unit.docs.pages import PROJECT
+
+INSTALL_CUDA, INSTALL_WARP = (LANGUAGES[name].cure for name in ("numba_cuda", "warp"))
 
 BLOCK = """
 import sys

@@ -1,6 +1,5 @@
 """The languages as operators and newcomers see them, and what a description of one of their kernels finds again."""
 
-import importlib
 import json
 
 import jax
@@ -11,10 +10,11 @@ import pytest
 
 import bridge
 from bridge import BridgeError, KernelCompileError
-from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON
+from bridge.ffi.target import CPU, CUDA, CUDA_HOST
 from bridge.languages import DEFINITIONS, Signature
 from bridge.languages.numba_cpu import LANGUAGE as NUMBA
 from bridge.languages.numba_cpu import numba_kernel
+from bridge.languages.table import LANGUAGES
 from suites.unit.bridge import kernels
 from suites.unit.bridge.entries import call_in
 
@@ -24,7 +24,7 @@ VECTOR = Spec((3,), np.float32)
 
 @pytest.mark.parametrize(("platform", "interpret"), [("cpu", True), ("cuda", False), ("tpu", False)])
 def test_a_generator_is_told_where_pallas_interprets(platform, interpret):
-    adapted = importlib.import_module("bridge.languages.jax_languages").PALLAS.adapted
+    adapted = LANGUAGES["pallas"].adapted
     assert adapted(lambda outs, interpret: interpret, platform)(outs=()) is interpret
     assert adapted(lambda outs, **options: options, platform)(outs=()) == {"interpret": interpret}
 
@@ -111,10 +111,10 @@ def cuda_cpp():
 CUDA_KERNELS = {
     "numba_cuda": (CUDA, lambda: bridge.numba_cuda_kernel(cuda_jit(), VECTOR, grid=(2, 3), block=32, shared_mem=8)),
     "a kernel that raises": (
-        CUDA_PYTHON,
+        CUDA_HOST,
         lambda: bridge.numba_cuda_kernel(cuda_jit(debug=True, opt=False), VECTOR, launch_dims=100),
     ),
-    "a callable": (CUDA_PYTHON, lambda: bridge.numba_cuda_callable(launch, VECTOR)),
+    "a callable": (CUDA_HOST, lambda: bridge.numba_cuda_callable(launch, VECTOR)),
     "cuda_cpp": (CUDA, cuda_cpp),
     "warp": (CUDA, warp_kernel),
 }

@@ -132,12 +132,6 @@ MEMCPY = ctypes.CDLL(None).memcpy
 COPIES = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
-def exported(call, *shape):
-    """A program for any extent ``n``."""
-    spec = Spec(jax.export.symbolic_shape(", ".join(map(str, shape))), np.float32)
-    return jax.export.export(jax.jit(call), disabled_checks=export_checks())(spec)
-
-
 @pytest.mark.parametrize(
     "size_bytes",
     [
@@ -154,30 +148,16 @@ def test_a_function_is_called_with_what_python_computes_of_the_extents(size_byte
     np.testing.assert_array_equal(jax.vmap(call)(jnp.stack([X, -X])), jnp.stack([X, -X]))
 
 
-def test_symbolic_extents_are_multiplied_and_added_where_native_code_runs():
-    def arguments(x, out):
-        return out, x, 4 * x.shape[1] * x.shape[0] + np.int64(8) * (2 + x.size - x.shape[0] * x.shape[1] - 2)
-
-    program = exported(native_kernel(MEMCPY, same, arguments, argtypes=COPIES), "n", 4)
-    for x in (X, X[:2]):
-        np.testing.assert_array_equal(program.call(x), x)
-
-
-@pytest.mark.parametrize(
-    "size", [len, lambda x: x.size // 2, lambda x: 1 if x.size == 4 else 2, lambda x: max(1, x.size)]
-)
-def test_what_needs_the_value_of_a_symbolic_extent_is_an_error(size):
-    call = native_kernel(triple, same, lambda x, out: (x, size(x), out))
-    with pytest.raises(SignatureError, match=r"^triple: arguments \(.*:\d+\) raised TypeError: an extent is symbolic"):
-        exported(call, "n")
+def test_a_symbolic_extent_is_refused():
+    vector = Spec(jax.export.symbolic_shape("n"), np.float32)
+    with pytest.raises(SignatureError, match=r"^triple: float32\[n\] has a symbolic shape"):
+        jax.export.export(native_kernel(triple, same, over_all), disabled_checks=export_checks())(vector)
 
 
 def test_a_size_that_its_type_cannot_hold_is_an_error():
     call = native_kernel(MEMCPY, same, lambda x, out: (out, x, x.nbytes), argtypes=(*COPIES[:2], ctypes.c_int8))
     with pytest.raises(SignatureError, match=r"item 2 is np\.int64\(200\) of type int64, but argtypes states"):
         call(jnp.ones(50))
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"the size of an array as int8, which cannot hold 200\b"):
-        jax.block_until_ready(exported(call, "n").call(jnp.ones(50)))
 
 
 def test_a_library_that_is_built_again_changes_no_kernel_of_the_old_one(tmp_path):
@@ -230,20 +210,18 @@ except jax.errors.JaxRuntimeError as error:
     print(error)
 from suites.unit.bridge import test_native
 keep = test_native.axpy()
-keep(np.ones(4), np.ones(4))
-for size in (2, 3):
-    print(program.call(np.ones(size), np.ones(size)))
+keep(np.ones(2), np.ones(2))
+print(program.call(np.ones(2), np.ones(2)))
 """
 
 
-def test_a_program_of_any_size_finds_the_function_by_its_library_in_another_process(x64, tmp_path):
-    (size,) = jax.export.symbolic_shape("n")
-    vector = Spec((size,), np.float64)
+def test_a_program_finds_the_function_by_its_library_in_another_process(x64, tmp_path):
+    vector = Spec((2,), np.float64)
     program = jax.export.export(axpy(), disabled_checks=export_checks())(vector, vector)
     (tmp_path / "program").write_bytes(program.serialize())
     said = output("-c", OTHER_PROCESS, tmp_path / "program")
     assert "native_function" in said
-    assert "[1.5 1.5]\n[1.5 1.5 1.5]" in said
+    assert said.endswith("[1.5 1.5]")
 
 
 def test_a_function_in_memory_alone_cannot_be_exported():

@@ -125,7 +125,7 @@ def double(x, out):
         out[i] = 2 * x[i]
 print(numba_kernel(double, jax.ShapeDtypeStruct((3,), jnp.float32))(jnp.arange(3.0)).tolist())
 """
-WITHOUT_COMPILER = f"from bridge.ffi.native import handler\nhandler.compile_target = None\n{PROGRAM}"
+WITHOUT_COMPILER = f"from bridge.ffi.native import call_frame\ncall_frame.compile_target = None\n{PROGRAM}"
 
 
 def test_processes_share_a_folder_and_the_later_ones_compile_no_handler(tmp_path):

@@ -8,13 +8,14 @@ import jax
 import numpy as np
 
 import bridge
-from bridge.ffi.kernel_call import KERNEL_CALLS, Call
+from bridge.ffi.kernel_call import KERNEL_CALL, Call
+from bridge.ffi.primitive import CallPrimitive
 from bridge.languages import Compiled, Definition
 from suites.unit.bridge import kernels
 from suites.unit.processes import output
 from suites.unit.structure.house import PROJECT
 
-MOST = {"first": 30, "later": 24}
+MOST = {"first": 22, "later": 18}
 """Files whose functions run between a kernel and its result. The first kernel of a process compiles the handler too."""
 
 PROGRAM = """
@@ -54,19 +55,19 @@ def test_a_call_is_followed_through_few_files(tmp_path):
         assert 5 < len(files) <= MOST[kernel], files
 
 
-def test_a_kernel_has_the_five_forms_that_contributors_read_about():
+def test_a_kernel_has_the_four_forms_that_contributors_read_about():
     vector = jax.ShapeDtypeStruct((3,), np.float32)
     wrapper = bridge.numba_kernel(kernels.double, vector)
     (equation,) = jax.make_jaxpr(wrapper)(vector).eqns[0].params["jaxpr"].eqns
     call = equation.params["call"]
-    forms = {"Definition": call.definition, "Compiled": call.compiled("cpu"), "Call": call, "KernelCall": call}
+    forms = {"Definition": call.definition, "Call": call, "Compiled": call.compiled("cpu")}
     page = (PROJECT / "docs/contributing.md").read_text(encoding="utf-8")
     section = page.partition("## From a kernel to a bound call")[2].partition("\n## ")[0]
-    assert len(re.findall(r"^\d\. ", section, re.MULTILINE)) == 5
+    assert len(re.findall(r"^\d\. ", section, re.MULTILINE)) == 4
     for name, form in forms.items():
         assert f"`{name}`" in section
         assert name in {kind.__name__ for kind in type(form).__mro__}
     for file in re.findall(r"`(bridge/\w+/\w+\.py)`", section):
-        assert any(inspect.getfile(kind).endswith(file) for kind in (Definition, Compiled, Call))
-    assert equation.primitive in KERNEL_CALLS
+        assert any(inspect.getfile(kind).endswith(file) for kind in (Definition, Compiled, Call, CallPrimitive))
+    assert equation.primitive in KERNEL_CALL.forms
     assert re.findall(r"in (\d+)\b", section) == [str(MOST["later"]), str(MOST["first"])]

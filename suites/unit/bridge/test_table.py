@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.ffi.native.addresses import NativeTable
-from bridge.ffi.native.handler import lookup
+from bridge.ffi.native.words import lookup
 
 KEYS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(1, 8).map(lambda n: n << 40)).filter(bool)
 

@@ -23,6 +23,7 @@ from bridge.languages import (
     Compiled,
     Definition,
     HostPlan,
+    Language,
     NativeLanguage,
     NoOptions,
     Signature,
@@ -107,20 +108,12 @@ class _C(NativeLanguage[CFunction, NoOptions]):
         program = _program(definition, math.prod(signature.outputs[0].extents))
         library = _compiled(definition.name, program)
 
-        def load() -> HostPlan:
-            address = ctypes.cast(library.bridge_entry, ctypes.c_void_p).value
-            assert address is not None
-            sizes = signature.input_sizes, signature.output_sizes
-            return HostPlan(definition.name, address, *sizes, alive=library)
-
-        return Compiled(program, load)
+        return Compiled(program, lambda: HostPlan(library.bridge_entry, alive=library))
 
 
 LANGUAGE = _C(
-    "c",
-    {"cpu": Standing.REGULAR},
+    Language("c", {"cpu": Standing.REGULAR}, "c_kernel"),
     kernel_kind="C function",
-    wrapper="c_kernel",
     compiler="C",
     options_type=NoOptions,
     dtypes=tuple(_DTYPES.values()),

@@ -75,7 +75,7 @@ def ptx_of(
         front: The GPU that Numba makes LLVM code for. ``test_ptx`` shows that this code does not depend on it.
     """
     from bridge.languages.numba_cuda.cuda_compilation import numba_type
-    from bridge.signature.array_types import ArrayType
+    from bridge.signature.arguments import ArrayType
 
     types = tuple(
         numba_type(ArrayType(str(array.dtype), (None,) * len(array.shape), index >= readonly))

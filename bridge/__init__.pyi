@@ -1,0 +1,41 @@
+"""The public names of the bridge, and where each of them is: type checkers read this table, and so does the package."""
+
+from bridge.debug.mode import debug_mode as debug_mode
+from bridge.errors import AbiError as AbiError
+from bridge.errors import AbiWarning as AbiWarning
+from bridge.errors import BackendError as BackendError
+from bridge.errors import BridgeError as BridgeError
+from bridge.errors import CudaUnavailableError as CudaUnavailableError
+from bridge.errors import DebugError as DebugError
+from bridge.errors import DeviceMemoryError as DeviceMemoryError
+from bridge.errors import DifferentiationError as DifferentiationError
+from bridge.errors import ForkedProcessError as ForkedProcessError
+from bridge.errors import GatherWarning as GatherWarning
+from bridge.errors import KernelCompileError as KernelCompileError
+from bridge.errors import KernelTypeError as KernelTypeError
+from bridge.errors import LaunchError as LaunchError
+from bridge.errors import ParameterError as ParameterError
+from bridge.errors import PlatformError as PlatformError
+from bridge.errors import RecordingError as RecordingError
+from bridge.errors import SignatureError as SignatureError
+from bridge.errors import UnavailableError as UnavailableError
+from bridge.errors import WarpUnavailableError as WarpUnavailableError
+from bridge.ffi.target import export_checks as export_checks
+from bridge.languages.cuda_cpp import cuda_raw_kernel as cuda_raw_kernel
+from bridge.languages.cutile import cutile_kernel as cutile_kernel
+from bridge.languages.definitions import release as release
+from bridge.languages.native_cpu.entry import STREAM as STREAM
+from bridge.languages.native_cpu.native_kernel import native_kernel as native_kernel
+from bridge.languages.numba_cpu.njit import numba_kernel as numba_kernel
+from bridge.languages.numba_cuda.callables import numba_cuda_callable as numba_cuda_callable
+from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel as numba_cuda_kernel
+from bridge.languages.triton import triton_kernel as triton_kernel
+from bridge.languages.tvm_functions import tvm_ffi_kernel as tvm_ffi_kernel
+from bridge.languages.warp.callables import warp_callable as warp_callable
+from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo as jaxinfo_to_warpinfo
+from bridge.languages.warp.dtypes import jaxtype_to_warptype as jaxtype_to_warptype
+from bridge.languages.warp.wrapping import jax_kernel as jax_kernel
+from bridge.operator.registry import use_backend as use_backend
+from bridge.xla_custom_kernel import XLACustomKernel as XLACustomKernel
+
+__version__: str
