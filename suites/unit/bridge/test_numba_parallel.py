@@ -26,15 +26,8 @@ def helper(x, out):
         out[i] = check(x[i])
 
 @numba.njit
-def recursive(x, out, depth):
-    if depth > 0:
-        recursive(x, out, depth - 1)
-    else:
-        helper(x, out)
-
-@numba.njit
-def through_recursion(x, out):
-    recursive(x, out, 3)
+def through_a_helper(x, out):
+    helper(x, out)
 
 def refuse(v):
     if v == 77 or v == 1:
@@ -101,9 +94,9 @@ def run(program, **environment):
 
 
 EXCEPTIONS = """
-call = numba_kernel(through_recursion, spec(300, np.int32))
+call = numba_kernel(through_a_helper, spec(300, np.int32))
 for _ in range(10):
-    fails(call, BAD, "through_recursion raised ValueError: ('found', 77)")
+    fails(call, BAD, "through_a_helper raised ValueError: ('found', 77)")
     assert not call(GOOD).any()
 call = numba_kernel(python_in_a_loop, spec(300, np.int32))
 large = jax.jit(lambda x: call(x) + call(x + 1))  # on XLA's threads, which have no Python state
