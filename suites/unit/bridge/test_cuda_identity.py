@@ -29,7 +29,7 @@ HEADER = """
 import math, types as python_types
 import numpy as np
 from numba import cuda, types
-from numba.cuda.extending import intrinsic, overload
+from numba.cuda.extending import overload
 """
 
 KINDS = {
@@ -38,9 +38,6 @@ KINDS = {
     "global array": "SCALES = np.array([VALUE, 1.0])\ndef work(x): return x * SCALES[0]",
     "overload": "def work(x): return x\n@overload(work, target='cuda')\ndef _(x):\n"
     "    def work(x): return x * VALUE\n    return work",
-    "intrinsic": "@intrinsic\ndef work(typingctx, x):\n    def generate(context, builder, signature, args):\n"
-    "        scale = context.get_constant(types.float32, VALUE)\n"
-    "        return builder.fmul(args[0], scale)\n    return types.float32(types.float32), generate",
     "fastmath": "OPTIONS['fastmath'] = VALUE > 2\ndef work(x): return x / 3.1",
     "launch bounds": "OPTIONS['launch_bounds'] = int(32 * VALUE)\ndef work(x): return x",
 }

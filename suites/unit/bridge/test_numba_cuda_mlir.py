@@ -156,11 +156,6 @@ class TestOnGpu:
     def call(self, kernel=scale, **options):
         return numba_cuda_kernel(kernel, OUT, **{"launch_dims": N, **options})
 
-    def test_both_compilers_run_in_one_program(self):
-        numba = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-        older = self.call(kernel_at(0, cuda=numba))
-        np.testing.assert_array_equal(jax.jit(lambda x: older(self.call()(older(x))))(X), 8 * X)
-
     def test_an_input_is_updated_in_place_and_a_grid_waits(self):
         in_place = self.call(kernel_at(0, SOURCE.replace("out[i] =", "x[i] =")), input_output_aliases={0: 0})
         np.testing.assert_array_equal(jax.jit(in_place, donate_argnums=0)(jnp.asarray(X)), 2 * X)

@@ -23,7 +23,6 @@ from bridge import (
     warp_callable,
 )
 from suites.backends.warp_blocks import wp
-from suites.unit.processes import output
 
 FLOATS, POINTS = wp.array(dtype=float), wp.array(dtype=wp.vec3)
 X = jnp.sin(jnp.arange(8.0))
@@ -384,23 +383,6 @@ def exported(call, *args, **options):
     specs = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args]
     options = {"platforms": ("cpu",), **options}
     return jax.export.export(jax.jit(call), disabled_checks=export_checks(), **options)(*specs)
-
-
-OTHER_PROCESS = """
-import sys
-import jax.export
-from suites.unit.bridge.test_warp_callable import X, stencils, warp_callable
-
-wrapped = warp_callable(stencils)
-program = jax.export.deserialize(open(sys.argv[1], "rb").read())
-print(program.call(X)[0].tolist())
-"""
-
-
-def test_an_exported_program_runs_in_a_process_that_wraps_the_function(tmp_path):
-    (tmp_path / "program").write_bytes(exported(warp_callable(stencils), X).serialize())
-    said = output("-c", OTHER_PROCESS, tmp_path / "program")
-    assert said.splitlines()[-1] == str(warp_callable(stencils)(X)[0].tolist())
 
 
 def test_a_function_gets_its_floats_unrounded_and_the_kernels_of_its_last_definition():
