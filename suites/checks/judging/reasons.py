@@ -131,7 +131,7 @@ def _text(value: Any) -> str:
 
 _NUMERICS = Path(arrays.__file__).parent
 _SUITES = _NUMERICS.parent
-_CHECKS = tuple(_SUITES / name for name in ("checks", "cells", "guards", "sessions"))
+_CHECKS = tuple(_SUITES / name for name in ("checks", "cells", "guards", "validate", "processes"))
 _KERNELS = (_SUITES / "backends", _SUITES / "ops", _SUITES / "mutants", _SUITES.parent / "bridge")
 _LIBRARIES = ("site-packages", "dist-packages", "lib-dynload")
 _ANSWERS = tuple(Path(str(module.__file__)) for module in (answers,))
@@ -228,6 +228,25 @@ def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-brid
         if found.status in CAUSES:
             kernels.setdefault((found.cell.operator, found.cell.backend), []).append(found)
     return [_line(several, command) for several in kernels.values()]
+
+
+def passed_lines(findings: Iterable[Any]) -> list[str]:
+    """Returns one line for each operator with kernels of which every check passed: ``cube PASSED: numba (17 checks)``.
+
+    Args:
+        findings: What all checks found.
+    """
+    statuses: dict[tuple[str, str], list[Status]] = {}
+    for finding in findings:
+        statuses.setdefault((finding.cell.operator, finding.cell.backend), []).append(finding.status)
+    operators: dict[str, dict[str, int]] = {}
+    for (operator, backend), several in statuses.items():
+        if Status.PASSED in several and not any(status.failed for status in several):
+            operators.setdefault(operator, {})[backend] = several.count(Status.PASSED)
+    return [
+        f"{operator} PASSED: {', '.join(backends)} ({sum(backends.values())} checks)"
+        for operator, backends in sorted(operators.items())
+    ]
 
 
 def _line(several: Sequence[Any], command: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from bridge import (
     jax_kernel,
     warp_callable,
 )
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 
 FLOATS, POINTS = wp.array(dtype=float), wp.array(dtype=wp.vec3)
 X = jnp.sin(jnp.arange(8.0))

@@ -13,7 +13,7 @@ from bridge.ffi.cuda.devices import Limits
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.generated import generated
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
 MOST_BLOCKS = 2**31 - 1

@@ -13,7 +13,7 @@ from bridge import AbiError, KernelCompileError, KernelTypeError, LaunchError, P
 from bridge.languages.warp import packing as launch
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.launches import WarpArgument, WarpLaunch
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
 X = jnp.arange(1.0, 5.0)

@@ -8,7 +8,7 @@ import pytest
 from bridge import SignatureError, jax_kernel
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.inputs import only_read
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
 ROWS = jnp.arange(1.0, 17.0).reshape(4, 4)

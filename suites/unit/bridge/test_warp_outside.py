@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bridge import BridgeError, PlatformError, RecordingError, warp_callable
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, X, add, exported, increment
 
 COUNTS = wp.array(dtype=int)
