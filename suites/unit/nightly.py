@@ -16,8 +16,9 @@ DEEP = (
     "suites/unit/suites/test_ways.py",
     "suites/unit/suites/test_ptx.py",
     # Both dtypes of 16 bits, where one says it.
-    "suites/unit/bridge/test_numba_half.py::TestTransformations::test_export_and_a_kernel_in_numbas_cache[float16]",
+    "suites/unit/bridge/test_numba_half.py::TestTransformations::test_export_and_a_kernel_in_numbas_cache",
     "suites/unit/bridge/test_numba_half.py::test_a_kernel_gives_what_the_same_lines_give_in_float32[bfloat16",
+    "suites/unit/bridge/test_numba_half.py::test_a_kernel_gives_what_the_same_lines_give_in_float32[float16-reductions",
     # Threads, processes that die, leaks.
     "suites/unit/bridge/test_abi.py::test_calls_work_whatever_the_header_calls_the_start_of_an_extension",
     "suites/unit/bridge/test_abi.py::test_without_threads_of_xla_parallel_loops_run_on_the_layer_and_say_so",
