@@ -47,9 +47,9 @@ class Call(abc.ABC):
             extent 1 instead, and then every element of the batch gets the same.
         poison: The run, 0 or 1, whose pattern fills the outputs before the kernel runs; None to fill none. See
             :mod:`bridge.ffi.plans.poison`.
-        checks: The checks to make when it runs, see :func:`bridge.debug_mode`. JAX finds compiled programs by them, so they
-            are hashable. ``checks.around(call, platform, exported)`` is a function of the arrays of the call that makes
-            and checks it.
+        checks: The checks to make when it runs, see :func:`bridge.debug_mode`. They are hashable: JAX finds compiled
+            programs by them. ``checks.around(call, platform, exported)`` is a function of the arrays of the call, which
+            makes and checks it.
     """
 
     name: str
