@@ -114,7 +114,8 @@ class KernelCall(Call):
         identity = self.compiled(platform).identity
         options = msgspec.Raw(msgspec.json.encode(self.options))
         description = _Description(self.language.name, self.definition.name, identity, options, self.signature)
-        target = self.compiled(platform).target or {"cpu": CPU, "cuda": CUDA}[platform]
+        target = self.compiled(platform).target
+        target = {"cpu": CPU, "cuda": CUDA}[platform] if target is None else target  # an empty target is false
         return target, msgspec.json.encode(description).decode()
 
     def entry(self, platform: str) -> int:

@@ -43,7 +43,6 @@ _CU_LAUNCH_EX = ctypes.CFUNCTYPE(
     *(ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p),
 )
 FLOAT = np.dtype(np.float32)
-ARRAYS = Arrays("kernel", [(1, 4)], [(1, 4)])
 
 
 class Recorder:
@@ -114,7 +113,9 @@ def test_a_launch_has_the_memory_and_the_address_inside_of_a_buffer_that_it_asks
     ((_, _, _, shared_bytes, *_), addresses), *more = recorder.launches
     assert (shared_bytes, addresses, more) == (7, [x.unsafe_buffer_pointer(), out.unsafe_buffer_pointer() + 24], [])
     with pytest.raises(SignatureError, match=r"takes 4104 bytes of parameters, expected at most 4096"):
-        plan_of(Launch("k", (1,), (1, 1, 1), (1, 1, 1), 0, (2**63,) * 513, (0,), ())).keep()
+        plan_of(Launch("k", (1,), (1, 1, 1), (1, 1, 1), 0, (2**63,) * 513, (0,), ())).keep(
+            Arrays("kernel", [(1, 4)], [(1, 4)])
+        )
 
 
 COOPERATIVE, CLUSTER_OF_TWO, PROGRAMMATIC_STREAM_SERIALIZATION = (2, 1, 0, 0), (4, 2, 1, 1), (6, 1, 0, 0)
