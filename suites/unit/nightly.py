@@ -11,10 +11,9 @@ DEEP = (
     "suites/unit/suites/test_derived.py::test_bound_is_derived_for_every_operator_and_xla_keeps_to_it",
     "suites/unit/suites/test_gradients.py::test_gradient_that_is_off_by_a_factor_is_refused",
     "suites/unit/suites/test_mutants.py::test_a_broken_kernel_is_caught_by_the_check_that_it_names",
-    "suites/unit/suites/test_mutants.py::test_a_broken_kernel_for_a_gpu_compiles",
     "suites/unit/suites/test_mutants.py::test_no_check_refuses_a_right_kernel",
     "suites/unit/suites/test_ways.py",
-    "suites/unit/suites/test_ptx.py",
+    "suites/unit/suites/test_gpu_kernels_compile.py",
     # Both dtypes of 16 bits, where one says it.
     "suites/unit/bridge/test_numba_half.py::TestTransformations::test_debug_mode_finds_an_element_that_is_not_written[float16]",
     "suites/unit/bridge/test_numba_half.py::TestTransformations::test_export_and_a_kernel_in_numbas_cache[float16]",
@@ -46,16 +45,12 @@ DEEP = (
     # A browser.
     "suites/unit/reports/test_page_in_browser.py",
     # Whole sessions of the commands.
-    "suites/unit/docs/test_workflows.py::test_the_steps_of_the_page_check_a_change",
-    "suites/unit/structure/test_nightly.py::test_the_table_of_deep_tests_is_what_pytest_leaves_out_and_it_says_so",
-    "suites/unit/structure/test_contributing.py::test_an_operator_and_a_check_are_a_file_each_a_backend_one_line_more",
     "suites/unit/suites/test_bench_session.py",
     "suites/unit/suites/test_catalogue.py::test_a_file_may_have_the_name_of_another_module",
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_bench_leaves_its_records_and_no_folder_and_goes_on",
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_validation_records_no_crash_and_goes_on",
     "suites/unit/suites/test_command_sessions.py::test_an_operator_without_a_kernel_for_the_device_is_not_fine",
     "suites/unit/suites/test_command_sessions.py::test_nothing_of_the_users_configuration_reaches_a_session",
-    "suites/unit/suites/test_injected_slowdowns.py",
     "suites/unit/suites/test_parts.py::test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named",
     "suites/unit/suites/test_sides.py::test_a_real_side_loads_its_own_files",
     "suites/unit/suites/test_validation.py::test_a_wrong_operator_makes_the_command_fail",
