@@ -125,7 +125,9 @@ def test_the_listing_says_which_kernels_there_are_and_why_not_others(tmp_path):
         encoding="utf-8",
     )
     catalogue.use([str(file)])
-    rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in listing(Selection()).rows}
+    table = listing(Selection())
+    rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in table.rows}
+    assert "one: truth from the reference, derived bound" in table.notes
     dtypes, derivative, skipped = rows["one", "numba"]
     assert dtypes.startswith("f32 f64")
     assert derivative == "no"
