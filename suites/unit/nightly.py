@@ -1,11 +1,11 @@
 """The deep tests: ``nox -s nightly`` runs them each night, and CI leaves them out.
 
 CI runs what a change breaks most often, in a few minutes. A test is deep if it takes long to say something that another
-test says in part already: every kernel for every architecture, threads, browsers, leaks, whole sessions of a command.
+test says in part already: every kernel for a GPU, threads, browsers, leaks, whole sessions of a command.
 """
 
 DEEP = (
-    # Every architecture, every broken kernel, every fault of every bound.
+    # Every kernel for a GPU, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
     "suites/unit/suites/test_both_directions.py::test_both_directions_are_right_and_are_what_jax_computes",
     "suites/unit/suites/test_derived.py::test_bound_is_derived_for_every_operator_and_xla_keeps_to_it",
@@ -39,15 +39,16 @@ DEEP = (
     "suites/unit/bridge/test_shutdown.py",
     "suites/unit/bridge/test_warp_inputs.py::test_the_kernels_of_the_operators_get_no_copies",
     "suites/unit/bridge/test_warp_tiles.py::test_threads_on_all_devices_get_their_own_results",
-    "suites/unit/suites/test_interruption.py",
+    "suites/unit/suites/test_command_line.py::test_a_signal_interrupts_unless_somebody_else_handles_it",
     "suites/unit/suites/test_sanitize.py",
-    "suites/unit/suites/test_sessions_that_die.py",
     # A browser.
     "suites/unit/reports/test_page_in_browser.py",
     # Whole sessions of the commands.
     "suites/unit/suites/test_bench_session.py",
     "suites/unit/suites/test_catalogue.py::test_a_file_may_have_the_name_of_another_module",
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_bench_leaves_its_records_and_no_folder_and_goes_on",
+    "suites/unit/suites/test_command_sessions.py::test_a_full_disk_ends_a_validation_in_one_line",
+    "suites/unit/suites/test_command_sessions.py::test_a_killed_validation_is_incomplete_and_goes_on",
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_validation_records_no_crash_and_goes_on",
     "suites/unit/suites/test_command_sessions.py::test_an_operator_without_a_kernel_for_the_device_is_not_fine",
     "suites/unit/suites/test_command_sessions.py::test_nothing_of_the_users_configuration_reaches_a_session",

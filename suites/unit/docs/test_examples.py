@@ -51,11 +51,6 @@ def script_of(chosen):
     return "\n".join(lines) + "\n"
 
 
-def test_there_are_examples():
-    with_examples = {page.stem for page in PAGES if blocks(page, "python")}
-    assert {"README", "guarantees", "index", "kernels", "operators", "validate"} <= with_examples
-
-
 @pages
 def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path):
     """On a machine with a GPU, JAX puts arrays there unless the page says otherwise."""

@@ -1,11 +1,12 @@
 """The rooms of the house: imports go down its floors, and none leads back."""
 
 import itertools
+import re
 
 import pytest
 
 from suites.unit.processes import output
-from suites.unit.structure.house import arrows, circle, folders, imports, modules, room
+from suites.unit.structure.house import PROJECT, arrows, circle, folders, imports, modules, room
 
 FLOORS = {
     "bridge": "operator languages debug ffi errors",
@@ -66,3 +67,10 @@ def test_nothing_in_reports_imports_jax_or_its_neighbours():
         "print(*{'jax', 'numba', 'bridge', 'suites'} & {*sys.modules})"
     )
     assert output("-c", code) == ""
+
+
+def test_contributors_read_of_every_folder_and_of_no_other():
+    page = (PROJECT / "docs/contributing.md").read_text(encoding="utf-8")
+    named = {name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall(r"`(.*?)/`", row)}
+    assert [name for name in sorted(named) if not (PROJECT / name).is_dir()] == []
+    assert {"/".join(name.split(".")[:2]) for name in folders() if "." in name} <= named

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from suites import ops
 from suites.cells import catalogue
 from suites.cells.catalogue import CatalogueError
 from suites.cells.selection import Selection
@@ -17,11 +16,6 @@ OUTSIDE = Path(__file__).with_name("ops_outside.py")
 
 
 pytestmark = pytest.mark.usefixtures("folder")
-
-
-def test_without_sources_they_are_the_built_in_ones():
-    catalogue.use([])
-    assert catalogue.operators() == ops.operators()
 
 
 def test_those_of_a_file_take_their_place():

@@ -44,13 +44,10 @@ def status_by():
     session_choices.use(0)
 
 
-def test_the_table_names_checks_and_says_what_is_wrong():
+def test_every_check_catches_a_broken_kernel():
     known = {check.name for check in checks()}
     for mutant in mutants().values():
         assert set(mutant.caught_by) <= known, mutant.name
-        assert 10 < len(mutant.fault) < 90
-        assert not mutant.fault.endswith(".")
-    assert len({mutant.fault for mutant in mutants().values()}) > 0.9 * len(mutants())
     named = {name for mutant in mutants().values() for name in mutant.caught_by}
     assert known == named
 

@@ -4,10 +4,7 @@ import re
 
 import pytest
 
-from suites.backends import vendor_calls
 from suites.backends.backend import Backend
-from suites.backends.numba_cuda_blocks import MISSING
-from suites.cells import grid
 from suites.cells.grid import backends
 from suites.cells.tables import samples
 from suites.checks.register import checks
@@ -50,17 +47,6 @@ def _marked(platform):
 
 def test_nothing_is_skipped_on_the_cpu():
     assert not _marked("cpu")
-
-
-@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(grid, "missing_device", lambda platform: None)
-    monkeypatch.setattr(vendor_calls, "why_missing", lambda backend: None)
-    cases = [case for _, case in _marked("cuda") if case.backend.missing() is None]
-    assert {(case.backend, case.dtype) for case in cases} == {
-        (Backend.CUDA_RAW, "float16"),
-        (Backend.PALLAS, "float16"),
-    }
 
 
 @pytest.fixture(scope="module", params=["cpu", "cuda"])
