@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from suites.sessions.commands.command_line import parser
+from suites.commands.command_line import parser
 from suites.unit.docs.pages import PROJECT, blocks, read
 
 PAGE = PROJECT / "docs" / "continuous-integration.md"

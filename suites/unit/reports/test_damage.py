@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reports import Status
 from reports.options import Exit
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
 from suites.unit.processes import run
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
 

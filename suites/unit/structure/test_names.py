@@ -1,4 +1,4 @@
-"""Names: one class of a package has one name, and a package's ``__all__`` is true."""
+"""Names: one class has one name, and a package's ``__all__`` is true."""
 
 import ast
 import collections

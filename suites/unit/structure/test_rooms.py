@@ -10,7 +10,7 @@ from suites.unit.structure.house import PROJECT, arrows, circle, folders, import
 
 FLOORS = {
     "bridge": "operator languages debug ffi errors",
-    "suites": "sessions bench checks cells ops declare backends numerics errors",
+    "suites": "commands compare validate bench timing checks cells ops declare backends kernels numerics errors",
     "reports": "cli web pages statistics records errors",
 }
 """Rooms of each package, the highest first."""

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from reports import RecordError
-from suites.bench import cuda_measurement as module
-from suites.bench.cuda_measurement import CudaMeasurement, ThrottledError
-from suites.bench.device_clock import CallTimes
-from suites.bench.gpu import DeviceState
+from suites.timing import cuda_measurement as module
+from suites.timing.cuda_measurement import CudaMeasurement, ThrottledError
+from suites.timing.device_clock import CallTimes
+from suites.timing.gpu import DeviceState
 
 CPU = jax.devices("cpu")[0]
 HEAT = 0x40

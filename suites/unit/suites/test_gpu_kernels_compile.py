@@ -3,12 +3,12 @@
 import pytest
 
 from bridge.languages.cuda_cpp import define
-from suites.backends import numba_cuda_blocks as cuda_kernels
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.cuda_raw import TYPES, RawKernel
-from suites.backends.kernel import LaunchedKernel
 from suites.backends.numba_cuda import CudaKernel
 from suites.backends.warp import WarpKernel, wp
+from suites.kernels.kernel import LaunchedKernel
+from suites.kernels.numba_cuda import blocks as cuda_kernels
 from suites.mutants import mutants
 from suites.numerics.precision import precision
 from suites.ops import operators
@@ -28,7 +28,7 @@ CASES = [
 
 @pytest.mark.parametrize(("operator", "backend", "dtype"), CASES)
 def test_a_kernel_compiles(operator, backend, dtype, monkeypatch, tmp_path):
-    missing = cuda_kernels.MISSING if backend is Backend.NUMBA_CUDA else None
+    missing = cuda_kernels.MISSING if backend is BACKENDS["numba_cuda"] else None
     if why := missing or (backend.missing() if "GPU" not in str(backend.missing()) else None):
         pytest.skip(str(why))
     kernel, inputs = operator.kernels[backend], operator.sample(dtype, SIZE, 0)
@@ -38,10 +38,10 @@ def test_a_kernel_compiles(operator, backend, dtype, monkeypatch, tmp_path):
     elif isinstance(kernel, WarpKernel):
         wp.compile_aot_module(kernel.kernel(dtype).module, arch=90, module_dir=tmp_path, use_ptx=True)
         assert "_forward" in next(tmp_path.glob("*.ptx")).read_text()
-    elif backend is Backend.NUMBA_CUDA:
+    elif backend is BACKENDS["numba_cuda"]:
         assert numba_cuda_code(kernel, inputs, operator.outputs(*inputs))
     else:
-        if backend is Backend.NUMBA_CUDA_MLIR:
+        if backend is BACKENDS["numba_cuda_mlir"]:
             imitate_gpu_of_mlir(monkeypatch)
         with precision(dtype):
             calls = calls_in(operator.build(backend, inputs), *inputs)
@@ -50,7 +50,7 @@ def test_a_kernel_compiles(operator, backend, dtype, monkeypatch, tmp_path):
 
 
 def code_of(call, backend):
-    if backend is Backend.NUMBA_CUDA_MLIR:
+    if backend is BACKENDS["numba_cuda_mlir"]:
         return call.describe("cuda")
     code = call.definition.compile(call.signature, 90)
     return getattr(code, "content", code).startswith(b"\x7fELF")

@@ -5,7 +5,7 @@ import weakref
 import jax
 import numpy as np
 
-from suites.bench.cuda_measurement import HOT, InputRotation, InputTurns
+from suites.timing.cuda_measurement import HOT, InputRotation, InputTurns
 
 
 def addresses(rotation, calls):

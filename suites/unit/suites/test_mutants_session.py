@@ -6,9 +6,9 @@ import pytest
 
 from reports import CellResult, RunWriter, Status
 from reports.options import Exit
-from suites.sessions import mutants as script
-from suites.sessions.session_end import SessionEnd
+from suites.processes.session_end import SessionEnd
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
+from suites.validate import broken_kernels as script
 
 WRONG, RIGHT = Status.WRONG_VALUE, Status.PASSED
 RUN = make_run(selection={"source": ["suites.mutants"]})

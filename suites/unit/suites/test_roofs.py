@@ -7,14 +7,14 @@ import pytest
 
 from reports import CellResult, Status
 from suites import Gathers
-from suites.bench import bandwidth, device_limits, gpu_roofs
-from suites.bench.bandwidth import SMALLEST, TRIES, Roof
-from suites.bench.device_clock import CallTimes
-from suites.bench.device_limits import compare_with_limits
-from suites.bench.resources import planned_bytes, resources
-from suites.bench.timed_cell import TimedCell
 from suites.cells.case import Case
 from suites.ops import operators
+from suites.timing import bandwidth, device_limits, gpu_roofs
+from suites.timing.bandwidth import SMALLEST, TRIES, Roof
+from suites.timing.device_clock import CallTimes
+from suites.timing.device_limits import compare_with_limits
+from suites.timing.resources import planned_bytes, resources
+from suites.timing.timed_cell import TimedCell
 from suites.unit.reports.builders import make_timing
 
 MIB, SIZE = 1 << 20, 1 << 16

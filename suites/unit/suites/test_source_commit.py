@@ -2,8 +2,8 @@
 
 import pytest
 
-from suites.bench import run_header
-from suites.bench.run_header import source
+from suites.timing import run_header
+from suites.timing.run_header import source
 from suites.unit import processes
 from suites.unit.suites.git_repositories import OPERATORS, commit, git
 
@@ -11,7 +11,7 @@ HEADER = """
 import os, sys
 os.chdir(sys.argv[1])
 sys.path.insert(0, "..")
-from suites.bench.run_header import header
+from suites.timing.run_header import header
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 

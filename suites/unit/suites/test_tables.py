@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.cells.grid import backends
 from suites.cells.tables import samples
 from suites.checks.register import checks
@@ -72,7 +72,7 @@ class TestQuick:
         for name, (cells, quick) in tables.items():
             lost = {(case.operator.name, case.backend) for case in cells}
             lost -= {(case.operator.name, case.backend) for case in quick}
-            allowed = {Backend.JNP, Backend.NUMBA_PARALLEL} if name in TRANSFORMATIONS else {Backend.JNP}
+            allowed = {BACKENDS["jnp"], BACKENDS["numba_parallel"]} if name in TRANSFORMATIONS else {BACKENDS["jnp"]}
             assert {backend for _, backend in lost} <= allowed, name
 
     def test_batches_keep_two_layouts(self, tables):
