@@ -188,7 +188,7 @@ def test_a_session_prints_the_format_alone_its_lines_fit_the_terminal_and_a_wron
     assert {records[each].timing.method for each in ("numpy", "numba")} == {"two_points"}
     assert records["numba"].run.peers["numpy"] == f"NumPy {np.__version__}"
     assert "<details><summary>Cells on cpu" in Path("summary.md").read_text(encoding="utf-8")
-    lines = [line for line in errors.splitlines() if name[:10] in line]
+    lines = [line for line in errors.splitlines() if re.search(rf"{name[:10]}.* [nµm]s$", line)]
     assert lines
     assert max(map(len, lines)) <= 80
     for columns in (80, 200):
