@@ -112,6 +112,7 @@ def fields_by_name(app, what, name, obj, options, signature, return_annotation):
 
 
 def setup(app):
+    """Changes the pages as Sphinx reads them."""
     app.connect("source-read", percent_scripts)
     app.connect("source-read", tables)
     app.connect("autodoc-process-docstring", no_types_before_colons, priority=400)  # before napoleon

@@ -1,20 +1,19 @@
 """The deep tests: ``nox -s nightly`` runs them each night, and CI leaves them out.
 
 CI runs what a change breaks most often, in a few minutes. A test is deep if it takes long to say something that another
-test says in part already: every kernel for every architecture, threads, browsers, leaks, whole sessions of a command.
+test says in part already: every kernel for a GPU, threads, browsers, leaks, whole sessions of a command.
 """
 
 DEEP = (
-    # Every architecture, every broken kernel, every fault of every bound.
+    # Every kernel for a GPU, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
     "suites/unit/suites/test_both_directions.py::test_both_directions_are_right_and_are_what_jax_computes",
     "suites/unit/suites/test_derived.py::test_bound_is_derived_for_every_operator_and_xla_keeps_to_it",
     "suites/unit/suites/test_gradients.py::test_gradient_that_is_off_by_a_factor_is_refused",
     "suites/unit/suites/test_mutants.py::test_a_broken_kernel_is_caught_by_the_check_that_it_names",
-    "suites/unit/suites/test_mutants.py::test_a_broken_kernel_for_a_gpu_compiles",
     "suites/unit/suites/test_mutants.py::test_no_check_refuses_a_right_kernel",
     "suites/unit/suites/test_ways.py",
-    "suites/unit/suites/test_ptx.py",
+    "suites/unit/suites/test_gpu_kernels_compile.py",
     # Both dtypes of 16 bits, where one says it.
     "suites/unit/bridge/test_numba_half.py::TestTransformations::test_export_and_a_kernel_in_numbas_cache",
     "suites/unit/bridge/test_numba_half.py::test_a_kernel_gives_what_the_same_lines_give_in_float32[bfloat16",
@@ -35,22 +34,19 @@ DEEP = (
     "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[workqueue]",
     "suites/unit/bridge/test_numba_parallel.py::test_a_second_process_takes_parallel_kernels_from_numbas_cache",
     "suites/unit/bridge/test_shutdown.py",
-    "suites/unit/suites/test_interruption.py",
+    "suites/unit/suites/test_command_line.py::test_a_signal_interrupts_unless_somebody_else_handles_it",
     "suites/unit/suites/test_sanitize.py",
-    "suites/unit/suites/test_sessions_that_die.py",
     # A browser.
     "suites/unit/reports/test_page_in_browser.py",
     # Whole sessions of the commands.
-    "suites/unit/docs/test_workflows.py::test_the_steps_of_the_page_check_a_change",
-    "suites/unit/structure/test_nightly.py::test_the_table_of_deep_tests_is_what_pytest_leaves_out_and_it_says_so",
-    "suites/unit/structure/test_contributing.py::test_an_operator_and_a_check_are_a_file_each_a_backend_one_line_more",
     "suites/unit/suites/test_bench_session.py",
     "suites/unit/suites/test_catalogue.py::test_a_file_may_have_the_name_of_another_module",
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_bench_leaves_its_records_and_no_folder_and_goes_on",
+    "suites/unit/suites/test_command_sessions.py::test_a_full_disk_ends_a_validation_in_one_line",
+    "suites/unit/suites/test_command_sessions.py::test_a_killed_validation_is_incomplete_and_goes_on",
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_validation_records_no_crash_and_goes_on",
     "suites/unit/suites/test_command_sessions.py::test_an_operator_without_a_kernel_for_the_device_is_not_fine",
     "suites/unit/suites/test_command_sessions.py::test_nothing_of_the_users_configuration_reaches_a_session",
-    "suites/unit/suites/test_injected_slowdowns.py",
     "suites/unit/suites/test_parts.py::test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named",
     "suites/unit/suites/test_sides.py::test_a_real_side_loads_its_own_files",
     "suites/unit/suites/test_validation.py::test_a_wrong_operator_makes_the_command_fail",

@@ -1,4 +1,4 @@
-"""The Python of the README and of the site runs, page by page and from top to bottom, in a process of its own."""
+"""The Python of the README and of the site runs, each page in a process of its own."""
 
 import os
 import re
@@ -19,11 +19,16 @@ STANDS_ALONE = ("kernels",)
 """The pages that say that each of their examples runs by itself."""
 
 
-def run(script, folder, platforms):
-    """Runs a script in a folder, on the first of some platforms, with every warning an error."""
-    (folder / "page.py").write_text(script, encoding="utf-8")  # Warp reads the source of a kernel from its file
+RUN_EACH = "import runpy, sys; [runpy.run_path(name, run_name='__main__') for name in sys.argv[1:]]"
+
+
+def run(scripts, folder, platforms):
+    """Runs scripts in a process, each with names of its own, on the first of some platforms; a warning is an error."""
+    names = [f"example_{number}.py" for number in range(len(scripts))]
+    for name, script in zip(names, scripts, strict=True):
+        (folder / name).write_text(script, encoding="utf-8")  # Warp reads the source of a kernel from its file
     done = subprocess.run(
-        [sys.executable, "-W", "error", "page.py"],
+        [sys.executable, "-W", "error", "-c", RUN_EACH, *names],
         cwd=folder,
         env={
             **os.environ,
@@ -46,30 +51,19 @@ def script_of(chosen):
     return "\n".join(lines) + "\n"
 
 
-def test_there_are_examples():
-    with_examples = {page.stem for page in PAGES if blocks(page, "python")}
-    assert {"README", "guarantees", "index", "kernels", "operators", "validate"} <= with_examples
-
-
 @pages
 def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path):
     """On a machine with a GPU, JAX puts arrays there unless the page says otherwise."""
     examples = [block for block in blocks(page, "python") if not block.gpu and not block.file]
-    for script in [[each] for each in examples] if page.stem in STANDS_ALONE else [examples]:
-        run(script_of(script), tmp_path, PLATFORMS)
-
-
-@pages
-def test_the_files_of_a_page_can_be_imported(page, tmp_path):
-    run(script_of(block for block in blocks(page, "python") if block.file), tmp_path, PLATFORMS)
+    files = [block for block in blocks(page, "python") if block.file]
+    parts = [[each] for each in examples] if page.stem in STANDS_ALONE else [examples]
+    run([script_of(part) for part in (files, *parts)], tmp_path, PLATFORMS)
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no NVIDIA GPU")
 @pages
 def test_the_gpu_examples_of_a_page_run_each_by_itself(page, tmp_path):
-    for block in blocks(page, "python"):
-        if block.gpu:
-            run(script_of([block]), tmp_path, PLATFORMS)
+    run([script_of([block]) for block in blocks(page, "python") if block.gpu], tmp_path, PLATFORMS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

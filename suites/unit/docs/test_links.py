@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from suites.unit.docs.pages import PAGES, PROJECT, README, anchors, links
+from suites.unit.docs.pages import PAGES, PROJECT, anchors, links
 
 OTHERS = (PROJECT / "CHANGELOG.md", PROJECT / "reports" / "published" / "README.md")
 
@@ -30,18 +30,19 @@ def test_links_into_the_repository_lead_somewhere(page):
     assert [found for link in links(page) if (found := problem(page, link))] == []
 
 
+def test_the_pages_and_the_sessions_that_our_files_name_exist():
+    """The changelog may name what is gone."""
+    listed = ["git", "grep", "-hoE", r"docs/[a-z/-]+\.md|nox -s [a-z]+", "--", ".", ":!CHANGELOG.md"]
+    named = set(subprocess.run(listed, cwd=PROJECT, capture_output=True, text=True, check=True).stdout.splitlines())
+    defined = set(re.findall(r"^def (\w+)\(session: nox", (PROJECT / "noxfile.py").read_text("utf-8"), re.M))
+    sessions = {name.removeprefix("nox -s ") for name in named if name.startswith("nox")}
+    assert sessions <= defined
+    assert [name for name in sorted(named) if name.startswith("docs/") and not (PROJECT / name).exists()] == []
+
+
 def test_nothing_names_an_address_or_a_package_of_ours_that_nobody_has_registered():
     listed = ["git", "grep", "-nIE", r"(github|gitlab)\.(com|io)/kernel-bridge|pip install .?kernel-bridge", "--", "."]
     found = subprocess.run(listed, cwd=PROJECT, capture_output=True, text=True, check=False).stdout.splitlines()
     # A requirement with an address behind @ is installed from there.
     own = ("suites/unit/docs/test_links.py", "reports/published/")
     assert [line for line in found if not line.startswith(own) and " @ " not in line] == []
-
-
-def test_broken_links_are_seen():
-    assert problem(README, "LICENSE") is None
-    assert problem(README, "docs/guarantees.md#inputs-are-read-only") is None
-    assert problem(README, "https://example.org/nothing") is None
-    assert "no heading" in problem(README, "docs/guarantees.md#nothing")
-    assert "there is no" in problem(README, "nothing.md")
-    assert "no heading" in problem(README, "#nothing")

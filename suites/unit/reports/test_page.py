@@ -13,7 +13,7 @@ from reports.options import Exit
 from reports.pages.compare import compare
 from reports.statistics.verdict_codes import Verdict
 from reports.web import charts, page_file
-from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES, color_of, shape_of
+from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES
 from reports.web.charts import roof_points
 from reports.web.headlines import comparisons
 from reports.web.run_choice import choose
@@ -173,15 +173,6 @@ def test_the_roofline_has_its_ceiling_or_leaves_the_cell_out(tmp_path):
     assert [point["label"] for point in points if not point["line"]] == ["memory", "compute"]
     assert {(point["roof"], point["rate"] / (point["intensity"] if point["roof"] == "memory" else 1))
             for point in points if point["line"]} == {("memory", 1e10), ("adds (8 Gflop/s)", 8e9)}  # fmt: skip
-
-
-def test_a_backend_has_one_colour_and_shape_on_every_page():
-    looks = {name: (color_of(name), shape_of(name)) for name in ("jnp", "numba", "warp", "numba_cuda", "of_a_user")}
-    assert len(set(looks.values())) == len(looks)
-    # They follow from the name alone: a change would give old pages other colours.
-    assert looks["numba"] == (("#0072b2", "#56a8e8"), "circle")
-    assert looks["warp"] == (("#00815e", "#2fc79a"), "up")
-    assert looks["jnp"] == (BASELINE_COLOR, "bar")
 
 
 def test_a_page_needs_no_script(tmp_path):

@@ -64,11 +64,6 @@ def test_a_timing_has_samples_that_are_times_of_calls(changes, words):
         make_timing(**changes)
 
 
-def test_records_are_immutable():
-    with pytest.raises(AttributeError):
-        make_record().seed = 1
-
-
 L2 = {"bandwidth_limit": 8e9, "bandwidth_limit_kind": "read, L2 cache"}
 NO_LIMIT = {"bandwidth_limit": None, "bandwidth_limit_kind": None}
 

@@ -1,13 +1,29 @@
-"""Tables as terminal text, as Markdown and as HTML: they fit, and no number is cut."""
+"""Tables as terminal text, as Markdown and as HTML: they fit, no number is cut, and names are shown, not obeyed."""
 
+import math
 import re
+import unicodedata
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reports.pages.run_page import list_page, page_of
 from reports.records.run_file import load_run
 from reports.render import markdown, terminal
 from reports.render.layout import Column, Style, Table, Text
+from reports.render.units import (
+    ABSENT,
+    count_text,
+    ms_text,
+    percent_text,
+    rate_text,
+    ratio_text,
+    time_range_text,
+    time_text,
+    ulp_text,
+)
+from reports.render.visible import visible
 from reports.web.html_tables import html_table
 from suites.unit.structure.house import PROJECT
 
@@ -104,3 +120,54 @@ def test_a_long_name_is_broken_at_its_hyphens_and_its_numbers_stay_whole():
         shown = terminal.render([table], width)
         assert "16777216" in shown, width
         assert max(map(len, shown.splitlines())) <= width
+
+
+@given(st.text())
+@settings(max_examples=200)
+def test_visible_text_is_one_line_without_control_characters(text):
+    once = visible(text)
+    assert len(once.splitlines()) <= 1
+    assert visible(once) == once
+    assert not {unicodedata.category(each) for each in once} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    once.encode()
+
+
+def test_what_is_shown_as_itself_stays_and_the_rest_is_escaped_as_in_python():
+    texts = ("12 µs → ü", "a\x1b[0m\nb\tc", "\u202e\U000e0001")
+    assert [*map(visible, texts)] == ["12 µs → ü", r"a\x1b[0m\nb\tc", r"\u202e\U000e0001"]
+
+
+def test_what_begins_a_line_of_markdown_begins_no_list_and_no_heading():
+    assert [markdown.escape(text) for text in ("# a", "- a", "1. a", "2) a", "1.00 ns", "a~b$c&lt;")] == [
+        r"\# a", r"\- a", r"1\. a", r"2\) a", "1.00 ns", r"a\~b\$c\&lt;",
+    ]  # fmt: skip
+
+
+TEXTS = {
+    time_text: {
+        0.5: "0.500 ns", 1.0: "1.00 ns", 12.34: "12.3 ns", 999.4: "999 ns", 999.7: "1.00 µs", 9995.0: "9.99 µs",
+        9996.0: "10.0 µs", 123456.0: "123 µs", 1e6: "1.00 ms", 4.5e9: "4.50 s", 1.234e12: "1230 s", None: ABSENT,
+    },
+    ratio_text: {
+        0.0123: "0.012", 0.0999: "0.10", 0.853: "0.85", 1.0: "1.00", 9.996: "10.0", 12.34: "12.3", 1234.0: "1230",
+        None: ABSENT, math.inf: "inf",
+    },
+    percent_text: {
+        0.0: "0", 0.0004: "<0.1", 0.0421: "4.2", 0.0996: "10", 0.454: "45", 1.6: "160", 812.0: "8.1e+04",
+        math.inf: "inf", math.nan: "nan",
+    },
+    ulp_text: {0.0: "0", 2.0: "2", 0.52: "0.52", 812.3: "812", 1e9: "1.0e+09", math.inf: "inf"},
+    ms_text: {0.25: "250 µs", 0.0: "0 ms"},
+    count_text: {1048576: "1,048,576"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", TEXTS, ids=lambda function: function.__name__)
+def test_numbers_are_short_and_have_a_fitting_unit(function):
+    assert {number: function(number) for number in TEXTS[function]} == TEXTS[function]
+
+
+def test_a_range_is_in_the_unit_of_its_median_and_a_rate_in_a_fitting_one():
+    assert time_range_text(999.0, 1010.0, 1001.0) == "0.999\N{EN DASH}1.01"
+    assert time_range_text(1.2e6, 1.3e6, 1.25e6) == "1.20\N{EN DASH}1.30"
+    assert [rate_text(rate, "B/s") for rate in (4.02e12, 0.5)] == ["4.02 TB/s", "0.500 B/s"]

@@ -109,13 +109,6 @@ def test_an_unsure_cell_beyond_the_large_effect_never_passes(ratio, low, high, e
     assert decision.exit is code
 
 
-def test_the_limits_in_force_are_printed():
-    assert decided(one()).notes[0] == (
-        "limits on cpu: smallest 0.05, large 0.1, most-unsure 0.1, false-discovery-rate 0.02"
-    )
-    assert decided(one(), sessions=True).notes[0].startswith("limits on cpu for two sessions: smallest 0.2, large 0.3")
-
-
 def test_cells_that_were_not_compared_do_not_thin_out_the_unsure():
     cells = [one(Verdict.UNSURE), *(one(Verdict.NEW, size=size) for size in range(1, 100)), one(size=200)]
     assert decided(*cells).exit is Exit.COULD_NOT_RUN

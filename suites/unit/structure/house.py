@@ -34,11 +34,6 @@ class Module:
         """Whether it is the ``__init__.py`` of a package."""
         return self.path.name == "__init__.py"
 
-    @property
-    def is_test(self) -> bool:
-        """Whether pytest collects it."""
-        return self.path.name.startswith(("test_", "conftest"))
-
 
 @functools.cache
 def modules() -> dict[str, Module]:

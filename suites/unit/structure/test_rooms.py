@@ -1,9 +1,25 @@
-"""The rooms of the house: no import leads back."""
+"""The rooms of the house: imports go down its floors, and none leads back."""
+
+import itertools
+import re
 
 import pytest
 
 from suites.unit.processes import output
-from suites.unit.structure.house import arrows, circle, folders, imports, modules, room
+from suites.unit.structure.house import PROJECT, arrows, circle, folders, imports, modules, room
+
+FLOORS = {
+    "bridge": "operator languages debug ffi errors",
+    "suites": "commands compare validate bench timing checks cells ops declare backends kernels numerics errors",
+    "reports": "cli web pages statistics records errors",
+}
+"""Rooms of each package, the highest first."""
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_no_import_goes_up_a_floor(package):
+    upwards = {(low, high) for high, low in itertools.combinations(FLOORS[package].split(), 2)}
+    assert arrows(package) & upwards == set()
 
 
 @pytest.mark.parametrize("folder", folders())
@@ -51,3 +67,10 @@ def test_nothing_in_reports_imports_jax_or_its_neighbours():
         "print(*{'jax', 'numba', 'bridge', 'suites'} & {*sys.modules})"
     )
     assert output("-c", code) == ""
+
+
+def test_contributors_read_of_every_folder_and_of_no_other():
+    page = (PROJECT / "docs/contributing.md").read_text(encoding="utf-8")
+    named = {name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall(r"`(.*?)/`", row)}
+    assert [name for name in sorted(named) if not (PROJECT / name).is_dir()] == []
+    assert {"/".join(name.split(".")[:2]) for name in folders() if "." in name} <= named

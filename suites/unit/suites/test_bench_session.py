@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from reports import RunUnwritable, RunWriter, find_run, load_run
+from reports import find_run, load_run
 from reports.options import Exit
 from suites.commands.command_line import main
 from suites.processes import isolation
@@ -79,19 +79,6 @@ def test_every_cell_has_a_record_whatever_a_kernel_does(folder, capfd):
     assert right.accuracy is not None
     shown = capfd.readouterr()
     assert all(word in shown.out for word in ("CRASHED", "TIMEOUT"))
-
-
-def test_a_full_disk_ends_a_session_in_one_line(folder, monkeypatch, capfd):
-    declare("right")
-
-    def refuse(self, result, run=None):
-        raise RunUnwritable("no space left on device")
-
-    monkeypatch.setattr(RunWriter, "append", refuse)
-    assert main(["bench", "ops.py", "--size", "64", "--processes", "2"]) == Exit.COULD_NOT_RUN
-    error = capfd.readouterr().err
-    assert "no space left on device" in error
-    assert "Traceback" not in error
 
 
 def test_pytest_times_the_same_cells_with_its_own_clock(folder):

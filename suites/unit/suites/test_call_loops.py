@@ -4,12 +4,11 @@ import jax
 import numba
 import numpy as np
 
-from suites import Domain, Operator, Sizes
+from suites import Operator
 from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.checks.judging.call_loops import keeps_bits, prepare
 from suites.mutants.memory import address_of_zeros, array_at
-from suites.unit.suites.named_checks import run_check
 
 CALLS = address_of_zeros(1, np.int64)
 
@@ -64,25 +63,3 @@ def test_results_of_parallel_loops_may_differ_by_their_margins():
     assert loop.turns(4).differing == 0
     loop.expected[0] = loop.expected[0] + np.float32(0.01)
     assert loop.turns(4).differing == 4
-
-
-@numba.njit
-def last_of_all(x, out):
-    """Looks at all pairs for what one pass finds."""
-    for i in range(x.size):
-        total = x[i]
-        for j in range(x.size):
-            total += x[j] * 0
-        out[i] = total
-
-
-SLOW = Operator(
-    name="slow", reference=lambda x: x + 0, kernels={"numba": last_of_all}, sizes=Sizes(large=10_000),
-    dtypes=("float32",), domains={"x": Domain(finite=True)},
-)  # fmt: skip
-
-
-def test_no_call_is_waited_for(monkeypatch):
-    monkeypatch.setattr("suites.checks.test_sizes.large_sizes", lambda *_: [2**34])
-    monkeypatch.setattr("suites.checks.test_sizes._seconds", lambda case, size: 0.09)
-    run_check("large", SLOW, size=10_000)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from suites import ops
 from suites.cells import catalogue
 from suites.cells.catalogue import CatalogueError
 from suites.cells.selection import Selection
@@ -17,11 +16,6 @@ OUTSIDE = Path(__file__).with_name("ops_outside.py")
 
 
 pytestmark = pytest.mark.usefixtures("folder")
-
-
-def test_without_sources_they_are_the_built_in_ones():
-    catalogue.use([])
-    assert catalogue.operators() == ops.operators()
 
 
 def test_those_of_a_file_take_their_place():
@@ -125,7 +119,9 @@ def test_the_listing_says_which_kernels_there_are_and_why_not_others(tmp_path):
         encoding="utf-8",
     )
     catalogue.use([str(file)])
-    rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in listing(Selection()).rows}
+    table = listing(Selection())
+    rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in table.rows}
+    assert "one: truth from the reference, derived bound" in table.notes
     dtypes, derivative, skipped = rows["one", "numba"]
     assert dtypes.startswith("f32 f64")
     assert derivative == "no"

@@ -3,7 +3,6 @@
 import contextlib
 
 import jax
-import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from suites.guards import guarded_calls, page_faults
 from suites.guards.guarded_calls import Guards
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.numerics.error_model import exact
+from suites.ops.add import OPERATOR as ADD
 
 
 @numba.njit
@@ -164,10 +164,31 @@ def test_an_output_of_another_shape_is_refused_before_the_kernel_writes_past_its
         call_loops.prepare(case, case.samples(2), case.device)
 
 
-def test_many_small_truths_are_kept_and_few_large_ones():
-    outer = Operator(name="outer", reference=jnp.outer, kernels={"numba": copy}, dtypes=("float32",))
-    kept = cell_verdict._small_truth.cache_info().currsize
-    cell_verdict.truth(outer, (np.ones(400, np.float32),) * 2)  # its inputs are small, its output is not
-    assert cell_verdict._small_truth.cache_info().currsize == kept
-    cell_verdict.truth(outer, (np.ones(3, np.float32),) * 2)
-    assert cell_verdict._small_truth.cache_info().currsize == min(kept + 1, 256)
+def test_equal_inputs_are_computed_once_and_others_again():
+    calls = []
+    operator = Operator(
+        name="counted", reference=lambda x: x, kernels=ADD.kernels, truth=lambda x: calls.append(x) or exact(x)
+    )
+    one = np.ones(3, np.float32)
+    for inputs in (one, one.copy(), one.astype(np.float64), one):
+        cell_verdict.truth(operator, (inputs,))
+    assert len(calls) == 2
+    one[0] = 5  # the same array holds something else now
+    assert cell_verdict.truth(operator, (one,)).outputs[0].value[0] == 5
+    with jax.enable_x64(True):
+        cell_verdict.truth(operator, (one,))
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "complex64"])
+def test_other_contents_lie_at_the_same_addresses(dtype):
+    random = np.random.default_rng(0)
+    first, second = ((random.integers(0, 2, 1001).astype(dtype), random.integers(0, 9, (3, 5), np.int32)) for _ in "ab")
+    with jax.enable_x64(True):
+        refilled = memory.RefilledMemory(first, jax.devices("cpu")[0])
+        addresses = []
+        for inputs in (first, second, first):
+            placed = refilled.fill(inputs)
+            addresses.append([array.unsafe_buffer_pointer() for array in placed])
+            assert all(np.array_equal(array, own) for array, own in zip(placed, inputs, strict=True))
+    assert addresses[0] == addresses[1] == addresses[2]

@@ -1,6 +1,5 @@
 """The commands of ``kernel-bridge`` in this process: their options, what they refuse, and in which words."""
 
-import argparse
 import json
 import os
 import re
@@ -10,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import bridge
 import suites
 from reports import load_run
 from reports.options import Exit
-from suites.commands.command_line import main, parsed, parser, selection_of
+from suites.commands.command_line import main, parsed, selection_of
 from suites.errors import SelectionError
 from suites.processes.isolation import isolated
 from suites.processes.resuming import RunLock
@@ -73,25 +71,6 @@ def test_mistakes_are_one_line_and_exit_with_3(arguments, words, capsys):
     assert words in errors
     assert len([line for line in errors.splitlines() if not line.startswith("kernel-bridge: ")]) == 1
     assert not list(Path("runs").glob("*"))
-
-
-def commands():
-    (found,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
-    return found.choices
-
-
-def test_there_are_eight_commands_and_at_most_seventy_options_which_mean_the_same_everywhere():
-    assert set(commands()) == {"validate", "bench", "list", "show", "compare", "report", "clean", "merge"}
-    meant, count = {}, 1  # with --version
-    for name, each in commands().items():
-        assert f"\nexample:\n  kernel-bridge {name}" in each.format_help()
-        for action in each._actions:
-            count += bool(action.option_strings) and "--help" not in action.option_strings
-            for option in action.option_strings:
-                known = meant.setdefault(option, action)
-                assert action.default == known.default
-                assert option in ("--profile", "--format", "--export") or action.help == known.help
-    assert count <= 70
 
 
 def test_the_profile_is_quick_but_a_users_file_is_validated_in_full():
@@ -160,13 +139,6 @@ def test_a_list_can_be_read_by_programs_and_fits_the_terminal(capsys, monkeypatc
         assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
 
 
-def test_the_version_is_shown(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["--version"])
-    assert caught.value.code == Exit.FINE
-    assert capsys.readouterr().out == f"kernel-bridge {bridge.__version__}\n"
-
-
 def test_a_session_has_a_folder_for_handlers_where_the_users_cannot_be_written_to(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     for folder, kept in ((tmp_path / "file", False), (tmp_path / "new", True)):
@@ -230,3 +202,31 @@ def test_a_missing_extra_is_named():
     assert done.returncode == Exit.COULD_NOT_RUN
     cure = 'not installed: pandas. Install them, in the folder of its source: python -m pip install ".[suites]"'
     assert cure in done.stderr
+
+
+SIGNALLED = """
+import os, signal, time
+from suites.processes.interruption import Interruption
+signal.signal(signal.{name}, signal.{before})  # a process in the background ignores SIGINT
+interruption = Interruption()
+interruption.install()
+try:
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(1)
+    print("went on")
+except KeyboardInterrupt:
+    print("interrupted", interruption.happened)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "said"),
+    [
+        ("SIGINT", "default_int_handler", "interrupted True"),
+        ("SIGTERM", "SIG_DFL", "interrupted True"),
+        ("SIGHUP", "SIG_DFL", "interrupted True"),
+        ("SIGHUP", "SIG_IGN", "went on"),
+    ],
+)
+def test_a_signal_interrupts_unless_somebody_else_handles_it(name, before, said):
+    assert output("-c", SIGNALLED.format(name=name, before=before)) == said

@@ -10,12 +10,13 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from reports import Status, find_run, load_run
 from reports.options import Exit
 from suites.commands.command_line import main
-from suites.unit.processes import environment, output
+from suites.unit.processes import environment, output, run
 from suites.unit.suites.git_repositories import OPERATORS
 
 ONE = ["--processes", "1"]
@@ -81,11 +82,19 @@ def test_an_interrupted_bench_leaves_its_records_and_no_folder_and_goes_on(tmp_p
     assert 1 <= before < after == 6
 
 
+def has_begun():
+    """Waits until a validation has recorded a cell."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and not any('"PASSED"' in run.read_text() for run in Path("runs").glob("*")):
+        time.sleep(0.05)
+
+
+VALIDATE = ("validate", "ops.py", "--profile", "quick", "--jobs", "1")
+
+
 def test_an_interrupted_validation_records_no_crash_and_goes_on():
-    with started("validate", "ops.py", "--jobs", 1, "--profile", "quick") as process:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and not any('"PASSED"' in run.read_text() for run in Path("runs").glob("*")):
-            time.sleep(0.1)
+    with started(*VALIDATE) as process:
+        has_begun()
         # The program `timeout` ends all processes of a group, and a worker may be the first of them.
         for worker in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
             os.kill(int(worker), signal.SIGTERM)
@@ -93,6 +102,37 @@ def test_an_interrupted_validation_records_no_crash_and_goes_on():
         os.killpg(process.pid, signal.SIGTERM)
         _, errors = process.communicate(timeout=120)
     goes_on(errors, process.returncode)
+
+
+def test_a_killed_validation_is_incomplete_and_goes_on(capsys):
+    with started(*VALIDATE) as process:
+        has_begun()
+        process.kill()
+        process.communicate(timeout=60)
+    assert main(["show", "latest"]) == Exit.COULD_NOT_RUN
+    errors = capsys.readouterr().err
+    assert "INCOMPLETE: " in errors
+    assert " cells are missing: twice-numba-f32-" in errors
+    assert main(["show"]) == Exit.FINE, "an interrupted run stops no list"
+    output("-m", "suites", *VALIDATE, "--resume", "latest")
+    assert main(["show", "latest"]) == Exit.FINE
+    assert load_run(find_run()).begins == 2
+
+
+def test_a_full_disk_ends_a_validation_in_one_line(capsys):
+    """The limit for the size of a file stands for the size of the disk."""
+    program = (
+        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000));"
+        " sys.argv = ['suites', *sys.argv[1:]]; runpy.run_module('suites', run_name='__main__')"
+    )
+    done = run("-c", program, *VALIDATE, "--", "-k", "eager or compiled or scan or vmap0 or repeat")
+    said = done.stdout + done.stderr
+    assert done.returncode == Exit.COULD_NOT_RUN, said
+    assert "cannot be written: File too large" in said
+    assert "Traceback" not in said
+    assert "INTERNALERROR" not in said
+    assert main(["show", "latest"]) == Exit.COULD_NOT_RUN
+    assert "INCOMPLETE" in capsys.readouterr().err
 
 
 def test_an_operator_without_a_kernel_for_the_device_is_not_fine():
@@ -134,20 +174,26 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
     assert [name.partition("-")[0] for name in kept[0]] == ["native", "bridge_cpu", "bridge_error"]
 
 
-def test_a_session_prints_the_format_and_nothing_else_and_its_lines_and_tables_fit_the_terminal(monkeypatch, capsys):
+def test_a_session_prints_the_format_alone_its_lines_fit_the_terminal_and_a_wrong_peer_fails_it(monkeypatch, capsys):
     name = "a_name_as_long_as_that_of_csr_binary_matvec"
-    Path("ops.py").write_text(OPERATORS.replace('name="twice"', f'name="{name}"'))
+    peers = 'peers={"numpy": lambda x: lambda: 2 * x, "scipy": lambda x: lambda: x * x}'
+    operators = OPERATORS.replace('name="twice"', f'name="{name}"').replace("dtypes=", f"{peers}, dtypes=")
+    Path("ops.py").write_text(operators)
     shown_as = ["--format", "json", "--summary", "summary.md"]
-    code, output, errors = ended("bench", "ops.py", "--size", 1048576, *ONE, *shown_as, COLUMNS="80")
-    assert code == Exit.FINE
-    assert {row["status"] for row in json.loads(output)} == {"PASSED"}
+    code, output, errors = ended("bench", "ops.py", "--peers", "--size", 1048576, *ONE, *shown_as, COLUMNS="80")
+    assert code == Exit.WRONG
+    statuses = {row["backend"]: row["status"] for row in json.loads(output)}
+    assert statuses == {"jnp": "PASSED", "numba": "PASSED", "numpy": "PASSED", "scipy": "WRONG_VALUE"}
+    records = {record.cell.backend: record for record in load_run(find_run()).records}
+    assert {records[each].timing.method for each in ("numpy", "numba")} == {"two_points"}
+    assert records["numba"].run.peers["numpy"] == f"NumPy {np.__version__}"
     assert "<details><summary>Cells on cpu" in Path("summary.md").read_text(encoding="utf-8")
-    lines = [line for line in errors.splitlines() if name[:10] in line]
+    lines = [line for line in errors.splitlines() if re.search(rf"{name[:10]}.* [nµm]s$", line)]
     assert lines
     assert max(map(len, lines)) <= 80
     for columns in (80, 200):
         monkeypatch.setenv("COLUMNS", str(columns))
-        assert main(["show", "latest"]) == Exit.FINE
+        assert main(["show", "latest"]) == Exit.WRONG
         assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
 
 

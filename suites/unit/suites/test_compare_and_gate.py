@@ -122,11 +122,6 @@ def test_a_file_with_operators_is_no_base(project):
     assert find_compared("middle", None, Selection()).base == git(project, "rev-parse", "middle^{commit}")
 
 
-def test_outside_of_a_repository_only_runs_have_names(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert "git finds no work tree there" in refused("HEAD~1", None)
-
-
 def test_a_run_and_a_revision_are_no_pair(project):
     write("20261120T000000-aaaa")
     assert "'latest' is a recorded run, and 'HEAD' a revision" in refused("latest", "HEAD")

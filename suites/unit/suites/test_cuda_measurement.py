@@ -1,14 +1,11 @@
 """Rounds of a cell on a device that is an imitation: hot and cold, throttled and not."""
 
-import time
-
 import jax
 import numpy as np
 import pytest
 
 from reports import RecordError
 from suites.timing import cuda_measurement as module
-from suites.timing import device_clock as device_clock_module
 from suites.timing.cuda_measurement import CudaMeasurement, ThrottledError
 from suites.timing.device_clock import CallTimes
 from suites.timing.gpu import DeviceState
@@ -111,16 +108,6 @@ def test_a_device_that_stays_throttled_gives_no_times_but_a_reason():
         measured.times()
 
 
-def test_a_sleeping_device_is_woken(monkeypatch):
-    worked = []
-    monkeypatch.setattr(module, "_work", lambda call, seconds: worked.append(call()))
-    asleep, awake = DeviceState(345.0, 1), DeviceState(1980.0, 0)
-    measured = measurement(management=FakeManagement(asleep, asleep, awake))
-    measured.round()
-    assert len(worked) == 2
-    assert measured.times().clock_mhz == 1980.0
-
-
 @pytest.mark.parametrize("cache", ["hot", "cold"])
 def test_a_double_stays_a_double(cache):
     results = []
@@ -131,39 +118,3 @@ def test_a_double_stays_a_double(cache):
         measurement(cache, 1 << 20, clock, dtype=np.float64).round()
     assert {leaf.dtype.name for result in results for leaf in result} == {"float64"}
     np.testing.assert_array_equal(results[-1][0], 2 * np.arange(64.0))
-
-
-def test_a_round_has_fewer_calls_if_they_take_long(monkeypatch):
-    def slow(x):
-        time.sleep(0.008)
-        return x
-
-    def calls(program):
-        clock = FakeClock()
-        measured = CudaMeasurement(program, [np.ones(1)], CPU, "hot", 8, clock=clock, management=FakeManagement())
-        measured.round()
-        return clock.called, measured.round_s
-
-    assert calls(lambda x: x)[0] == 10
-    count, seconds = calls(slow)
-    assert count == 2
-    assert seconds > 0.03
-
-
-def test_the_timed_program_computes_on_other_inputs():
-    measured = measurement()
-    measured.round()
-    other = np.linspace(0, 1, 64, dtype=np.float32)
-    np.testing.assert_array_equal(measured.on_other([other])[0], 2 * other)
-
-
-@pytest.mark.parametrize(("cache", "size"), [("hot", 256), ("cold", 1 << 20), ("cold", 256)])
-def test_without_any_profiler_and_nvml_the_wall_clock_measures(monkeypatch, cache, size):
-    monkeypatch.setattr(device_clock_module, "l2_bytes", lambda: 1 << 20)
-    monkeypatch.setattr(module, "management_of", lambda device: None)
-    arguments = [jax.device_put(np.arange(64, dtype=np.float32))]
-    measured = CudaMeasurement(jax.jit(lambda x: 2 * x), arguments, CPU, cache, size)
-    measured.round()
-    times = measured.times()
-    assert (measured.method, measured.cache, times.clock_mhz, times.kernels_ns) == ("wall", cache, None, ())
-    assert len(times.samples_ns) == 10

@@ -14,7 +14,6 @@ from suites.checks.drawn.decided import gradient_battery, judge_battery, judged,
 from suites.checks.drawn.many_sizes import MOST_WORK, large_sizes, memory_alone, small_sizes
 from suites.checks.judging.call_loops import work
 from suites.checks.judging.evidence import CheckFailed
-from suites.numerics.traced import keeps_zero_signs
 from suites.ops import operators
 from suites.unit.suites.named_checks import run_check
 
@@ -226,12 +225,6 @@ def test_what_depends_on_an_integer_that_languages_define_in_their_own_way_is_le
     quotient = judged(RIGHT["division of integers"], "zero", (np.array([7, 7], np.int32), np.array([0, 2], np.int32)))
     assert quotient.judge([np.array([123, 3], np.int32)]).status is Status.PASSED
     assert quotient.judge([np.array([123, 4], np.int32)]).status is Status.WRONG_VALUE
-
-
-def test_signs_of_zeros_count_where_all_operations_define_them():
-    x = (np.ones(2, np.float32),)
-    assert keeps_zero_signs(lambda x: -x * 2, x)
-    assert not keeps_zero_signs(lambda x: jnp.maximum(x, 0), x)
 
 
 def test_kinks_are_allowed_for_and_other_derivatives_are_not():

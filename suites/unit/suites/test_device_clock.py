@@ -69,18 +69,6 @@ def test_calls_that_differ_are_measured_one_by_one(device):
     assert device.batches == 3
 
 
-def test_the_state_is_read_while_the_device_works(device):
-    read = []
-    CuptiClock(CPU, device).times(lambda: device.work("add", 100), 3, during=lambda: read.append(len(device.seen)))
-    assert read == [1 + 3 + WARM]
-
-
-@pytest.mark.parametrize(("seconds", "spun"), [(0.0, 2e-4), (1.1e-3, 1.6e-3), (9.0, 2.56e-2)])
-def test_the_device_spins_for_a_while_but_not_for_long(monkeypatch, seconds, spun):
-    monkeypatch.setattr(module, "_spin", lambda seconds, device: seconds)
-    assert module.spin(seconds, CPU) == pytest.approx(spun)
-
-
 def test_without_cupti_the_wall_clock_measures_and_says_why():
     clock = device_clock(CPU)
     assert isinstance(clock, WallClock)

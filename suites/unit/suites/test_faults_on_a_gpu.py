@@ -1,4 +1,4 @@
-"""Kernels that exhaust the memory of a GPU: each cell is recorded as OOM, others complete, and the next call works."""
+"""Faults on a GPU: memory that does not fit is recorded as OOM, others complete, and writes past an end are noticed."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 import bridge
 from reports import Status, load_run
 from suites.cells.grid import missing_device
+from suites.checks.judging.memory import MULTIPLE, WrittenBeyond, _behind, filled_gpu_memory
 from suites.unit.processes import run
 
 MISSING = missing_device("cuda")
@@ -124,3 +125,17 @@ def test_local_memory_that_does_not_fit_says_so(double):
         jax.block_until_ready(call(jnp.ones(32)))
     held.delete()
     assert_the_next_call_works(double)
+
+
+def test_bytes_behind_an_array_are_watched_on_a_gpu():
+    device = jax.devices("cuda")[0]
+    arrays = {name: jnp.ones(size, device=device) for name, size in (("x", 33), ("full", MULTIPLE), ("empty", 0))}
+    jax.block_until_ready(arrays)
+    program = jax.jit(lambda x: x).lower(arrays["x"]).compile()
+    with filled_gpu_memory(program, arrays, 0x5A, device):
+        pass
+    watched = filled_gpu_memory(program, arrays, 0x5A, device)
+    watched.__enter__()
+    _behind(arrays["x"])[4:5].copy_to_device(np.zeros(1, np.uint8))
+    with pytest.raises(WrittenBeyond, match=r"after the end of x: 1 of the 124 bytes .* the first 4 bytes"):
+        watched.__exit__(None, None, None)

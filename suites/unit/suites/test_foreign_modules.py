@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from suites.unit.processes import output, run
-from suites.unit.structure.house import PACKAGES, PROJECT
+from suites.unit.processes import run
+from suites.unit.structure.house import PROJECT
 
 
 def ended(folder, *arguments):
@@ -24,14 +24,6 @@ def test_a_command_names_the_module_that_hides_ours(tmp_path, foreign):
     assert code == 3
     assert f"{tmp_path / foreign} hides its package '{foreign[:6].strip('.')}" in line
     assert "rename it or run the command in another folder" in line
-
-
-def test_a_users_own_modules_beside_her_operators_do_no_harm(tmp_path):
-    """The command does not import from the current folder first."""
-    for name in PACKAGES:
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
-    command = ("-P", "-m", "suites", "list", "--operator", "add")
-    assert "add" in output(*command, cwd=tmp_path, PYTHONPATH=str(PROJECT))
 
 
 def test_a_command_names_a_package_that_is_gone(tmp_path):

@@ -60,8 +60,7 @@ def findings(call, *inputs):
     return noted, results
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float64", "complex128"])
-@pytest.mark.parametrize("size", [1, 33, 4096])
+@pytest.mark.parametrize(("dtype", "size"), [("bool", 33), ("uint16", 1), ("float64", 4096), ("complex128", 33)])
 def test_every_item_size_is_guarded_exactly(dtype, size):
     def copied(x, out):
         for i in range(x.size):
@@ -125,7 +124,7 @@ def test_a_write_to_an_input_is_noted_even_if_it_changes_nothing():
 
 
 @pytest.mark.skipif(filled_heap.MISSING is not None, reason=str(filled_heap.MISSING))
-@pytest.mark.parametrize("count", [2, 33, 1000, 100_000, 1 << 24])
+@pytest.mark.parametrize("count", [2, 1000, 1 << 24])
 def test_memory_that_a_kernel_allocates_is_not_zero(count):
     def summed(x, out):
         scratch = np.empty(count, np.float32)

@@ -1,6 +1,5 @@
 """The session of broken kernels fails if one survives, and says how to go on if it is not whole."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from reports import CellResult, RunWriter, Status
 from reports.options import Exit
 from suites.processes.session_end import SessionEnd
-from suites.unit import processes
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
 from suites.validate import broken_kernels as script
 
@@ -51,12 +49,3 @@ def test_an_interrupted_run_is_no_survivor_and_says_how_to_go_on(tmp_path, monke
     assert "INCOMPLETE: 1 of 2 cells are missing" in said
     assert "nox -s mutants -- --resume part" in said
     assert "survived" not in said
-
-
-def test_the_session_prints_what_each_check_catches(tmp_path):
-    chosen = ("--operator", "unwritten_tail", "--operator", "at_4096", "--runs", tmp_path, "-n", "1")
-    done = processes.run("-m", "suites.validate.broken_kernels", *chosen, "--", "-k", "compiled")
-    assert done.returncode == Exit.WRONG, done.stdout + done.stderr
-    assert re.search(r"unwritten_tail +numba +compiled", done.stdout)
-    assert "2 broken kernels, 1 caught" in done.stdout
-    assert "survived: at_4096" in done.stderr

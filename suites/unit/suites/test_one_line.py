@@ -10,7 +10,6 @@ from suites import Operator
 from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.reasons import kernel_lines, with_inputs
-from suites.numerics.traced import formula
 from suites.numerics.verdict import Verdict
 from suites.validate.finding import Finding
 
@@ -49,14 +48,6 @@ def test_the_smallest_inputs_are_shown_and_the_imprecise_come_last():
     assert "is wrong: far off" in kernel_lines([near, far])[0]
     assert "is imprecise: output 0[0]" in kernel_lines([near])[0]
     assert WRONG in kernel_lines([far, _found("drawn", Status.WRONG_VALUE, WRONG, used=1e9)])[0]
-
-
-def test_a_reference_is_named_by_its_operations_in_order():
-    x = np.ones(3, np.float32)
-    assert formula(lambda x, y: jnp.sum(jnp.exp(-x) * y) / 3, (x, x)) == "neg, exp, mul, sum, div"
-    assert formula(lambda x: jnp.sin(x + jnp.sin(x + jnp.sin(x + x))) ** 9, (x,)).startswith("add, sin, add")
-    assert formula(lambda x: x + x + x + x + x + x + x + x + x + x, (x,)).endswith("add and 1 more")
-    assert formula(lambda x: float(x[0]), (x,)) == ""
 
 
 @numba.njit

@@ -1,20 +1,14 @@
 """Functions of other libraries are checked before they are timed, and stand beside the kernels, not among them."""
 
-import re
-
-import numpy as np
 import pytest
 
-from reports import Status, find_run, load_run
-from reports.options import Exit
+from reports import Status
 from suites import Operator, OperatorError, ops
 from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.cells.selection import Selection
 from suites.timing.timed_cell import judge_library
 from suites.timing.timed_selection import timed_cells
-from suites.unit import processes
-from suites.unit.suites.git_repositories import OPERATORS
 
 PEERS = [
     Case(operator, backend, operator.dtypes[0], 4096, "cpu")
@@ -28,11 +22,6 @@ PEERS = [
 def test_the_peers_of_the_built_in_operators_compute_what_these_compute(case):
     verdict = judge_library(case, case.inputs())
     assert verdict.status is Status.PASSED, verdict.reason
-
-
-def test_every_peer_of_numpy_and_scipy_was_tried():
-    assert {case.backend.id for case in PEERS} >= {"numpy", "scipy"}
-    assert len(PEERS) >= 10
 
 
 def twice(x):
@@ -88,24 +77,3 @@ def test_a_kernel_is_no_peer_and_a_library_no_kernel():
         Operator(**fields, kernels={"numpy": twice})
     with pytest.raises(OperatorError, match=r"peers\['numpy'\] is a int \(3\), expected a function of NumPy arrays"):
         Operator(**fields, kernels={"pallas": twice}, peers={"numpy": 3})
-
-
-PEERS_OF_TWICE = 'peers={"numpy": lambda x: lambda: 2 * x, "scipy": lambda x: lambda: x * x}'
-
-
-def test_bench_times_a_right_peer_and_fails_for_a_wrong_one(folder):
-    (folder / "my_ops.py").write_text(OPERATORS.replace("dtypes=", f"{PEERS_OF_TWICE}, dtypes="))
-    done = processes.run("-m", "suites", "bench", "my_ops.py", "--peers", "--size", "256", "--processes", "1")
-    assert done.returncode == Exit.WRONG, done.stderr
-    records = {record.cell.backend: record for record in load_run(find_run()).records}
-    found = {name: record.status for name, record in records.items()}
-    assert found == {
-        "jnp": Status.PASSED,
-        "numba": Status.PASSED,
-        "numpy": Status.PASSED,
-        "scipy": Status.WRONG_VALUE,
-    }
-    timings = [records[name].timing for name in ("numpy", "numba")]
-    assert {timing.method for timing in timings} == {"two_points"}
-    assert records["numba"].run.peers["numpy"] == f"NumPy {np.__version__}"
-    assert re.search(r"numpy +[\d.]+ [nµm]s", done.stdout), done.stdout

@@ -53,11 +53,12 @@ def results(folder):
 
 
 def test_both_make_the_same_cells_with_the_same_statuses_and_exit_codes(hers):
-    code, output = ended(hers, "suites", "validate", "my_ops.py", "--jobs", "1", "--seed", "1", "--", "-k", CHOSEN)
+    options = ["--profile", "quick", "--jobs", "1", "--seed", "1"]
+    code, output = ended(hers, "suites", "validate", "my_ops.py", *options, "--", "-k", CHOSEN)
     assert code == Exit.WRONG, output
     by_command = results(hers)
     assert len({key[2:4] for key, _ in by_command}) >= 2
-    more = ["-n", "0", "--kb-seed", "1", "-p", "no:cacheprovider", "-k", CHOSEN]
+    more = ["-n", "0", "--kb-profile", "quick", "--kb-seed", "1", "-p", "no:cacheprovider", "-k", CHOSEN]
     code, output = ended(hers, "pytest", *line(), "--kb-record", *more)
     assert code == Exit.WRONG, output
     assert results(hers) == by_command

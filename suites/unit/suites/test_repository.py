@@ -72,16 +72,6 @@ def test_the_merge_base_is_where_a_branch_began(folder):
     assert "have no commit in common" in refusal(repository.merge_base, base, stranger)
 
 
-def test_changes_are_those_of_tracked_files(folder):
-    repository = Repository.around(folder)
-    (folder / "new.py").write_text("")
-    assert repository.changes() == []
-    (folder / "a.py").write_text("3\n")
-    (folder / "deep" / "b.py").unlink()
-    git(folder, "add", "--intent-to-add", "new.py")
-    assert sorted(repository.changes()) == ["a.py", "deep/b.py", "new.py"]
-
-
 def test_an_export_is_a_checkout_and_leaves_the_repository_as_it_is(folder, tmp_path):
     commit(folder, {".gitattributes": "deep export-ignore\n*.txt eol=crlf\n", "a.txt": "line\n"})
     (folder / "a.py").write_text("uncommitted\n")

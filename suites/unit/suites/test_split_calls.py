@@ -6,10 +6,7 @@ import numba
 import pytest
 
 from bridge import XLACustomKernel, numba_kernel
-from suites import Operator, operator_of
-from suites.backends import BACKENDS
-from suites.cells.case import Case
-from suites.checks import test_devices
+from suites import operator_of
 from suites.checks.judging.evidence import CheckFailed
 from suites.unit.suites.named_checks import run_check
 
@@ -46,17 +43,6 @@ def test_a_rule_that_splits_what_belongs_together_fails(kernel, reference, split
 
 def test_a_right_rule_passes():
     run_check("shard", *_operator(running_rows, lambda x: jnp.cumsum(x, axis=1), "r"))
-
-
-def test_every_axis_is_split_alone_and_all_together():
-    operator = Operator(
-        name="three", reference=lambda x, y: x + y, kernels={"numba": running_rows}, shapes=("a b c", "c")
-    )
-    case = Case(operator, BACKENDS["numba"], "float32", 33, "cpu")
-    found = [tuple(tuple(spec) for spec in specs) for _, specs in test_devices._splits(case)]
-    rows, columns = test_devices.AXES
-    alone = [((rows, None, None), (None,)), ((None, rows, None), (None,)), ((None, None, rows), (None,))]
-    assert {*alone, ((None, None, None), (rows,)), ((None, rows, columns), (rows,))} <= set(found)
 
 
 def _operator(kernel, reference, split):

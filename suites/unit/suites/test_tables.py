@@ -5,13 +5,10 @@ import re
 import pytest
 
 from suites.backends import BACKENDS
-from suites.cells import grid
 from suites.cells.grid import backends
 from suites.cells.tables import samples
 from suites.checks.register import checks
-from suites.kernels.numba_cuda.blocks import MISSING
 from suites.ops import operators
-from suites.vendors import calls as vendor_calls
 
 TABLES = {check.name: check.cells for check in checks()}
 ALL = [table.cells(platform) for table in TABLES.values() for platform in ("cpu", "cuda")]
@@ -50,17 +47,6 @@ def _marked(platform):
 
 def test_nothing_is_skipped_on_the_cpu():
     assert not _marked("cpu")
-
-
-@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(grid, "missing_device", lambda platform: None)
-    monkeypatch.setattr(vendor_calls, "why_missing", lambda backend: None)
-    cases = [case for _, case in _marked("cuda") if case.backend.missing() is None]
-    assert {(case.backend, case.dtype) for case in cases} == {
-        (BACKENDS["cuda_raw"], "float16"),
-        (BACKENDS["pallas"], "float16"),
-    }
 
 
 @pytest.fixture(scope="module", params=["cpu", "cuda"])

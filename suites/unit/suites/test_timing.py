@@ -4,12 +4,11 @@ import jax
 import jax.numpy as jnp
 import numba
 import numpy as np
-import pytest
 
 from suites.backends import BACKENDS
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.ops import operators
-from suites.timing.loops import Programs, can_chain, chain, written_input
+from suites.timing.loops import Programs, chain
 from suites.timing.timed_cell import stages
 
 CALLS, UNEQUAL = (address_of_zeros(1, np.int64) for _ in range(2))
@@ -51,25 +50,6 @@ def test_chained_calls_depend_on_each_other_as_far_as_xla_can_know():
     x = jnp.arange(1.0, 9.0)
     program = chain(lambda x: [2 * each for each in jax.tree.leaves(call(x, jnp.zeros(8)))], outs, [x])
     assert [float(program(4, changes, [x])[0][0]) for changes in (False, True)] == [2, 16]
-
-
-@pytest.mark.parametrize(
-    ("inputs", "out", "index"),
-    [
-        ([((9,), "int32"), ((4,), "float32"), ((5,), "float32")], ((3,), "float32"), 2),
-        ([((9,), "int32"), ((), "float64")], ((3,), "float32"), 0),
-        ([((0,), "float32"), ((), "int8")], ((3,), "float32"), 1),
-        ([((0,), "float32")], ((3,), "float32"), None),
-        ([((2,), "float32")], ((0,), "float32"), None),
-        ([], ((3,), "float32"), None),
-    ],
-    ids=["dtype_of_the_output", "largest", "no_empty_one", "only_empty_ones", "empty_output", "no_input"],
-)
-def test_element_would_be_written_where_it_fits_best(inputs, out, index):
-    arrays = [_struct(shape, np.dtype(dtype)) for shape, dtype in inputs]
-    outs = [_struct(out[0], np.dtype(out[1]))]
-    assert written_input(outs, arrays) == index
-    assert can_chain(outs, arrays) == (index is not None)
 
 
 def test_stages_are_told_apart():

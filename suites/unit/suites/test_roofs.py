@@ -1,0 +1,135 @@
+"""The roof of a call is a copy of its size, or the work that limits it; the memory of a call is what XLA plans."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from reports import CellResult, Status
+from suites import Gathers
+from suites.cells.case import Case
+from suites.ops import operators
+from suites.timing import bandwidth, device_limits, gpu_roofs
+from suites.timing.bandwidth import SMALLEST, TRIES, Roof
+from suites.timing.device_clock import CallTimes
+from suites.timing.device_limits import compare_with_limits
+from suites.timing.resources import planned_bytes, resources
+from suites.timing.timed_cell import TimedCell
+from suites.unit.reports.builders import make_timing
+
+MIB, SIZE = 1 << 20, 1 << 16
+
+
+@pytest.fixture
+def cores(monkeypatch):
+    """A machine of two cores, busy at first: one thread moves 1 GB/s, two move 2 GB/s, and twice that from then on."""
+    found = []
+
+    def measured(size, threads, *, reads):
+        found.append((size, threads, reads))
+        return threads * (1e9 if len(found) <= 2 else 2e9)
+
+    monkeypatch.setattr(bandwidth, "rate", measured)
+    monkeypatch.setattr(bandwidth, "usable_cores", lambda: [0, 1])
+    monkeypatch.setattr(bandwidth, "_known", {})
+    return found
+
+
+def test_a_small_call_has_no_bandwidth_and_a_large_one_is_compared_with_copies_of_its_size(cores):
+    assert bandwidth.roof(SMALLEST // 2, SMALLEST // 4) is None
+    assert bandwidth.roof(MIB, MIB - 7) == bandwidth.roof(MIB, MIB + 16) == (2e9, "copy of 2.10 MB")
+    assert sorted(cores) == [(2 * MIB, 1, False), (2 * MIB, 2, False)]
+    assert bandwidth.roof(8 * MIB, MIB // 2).kind == "read of 8.39 MB"
+    assert cores[-1][2]
+
+
+def test_a_bandwidth_is_known_once_measured_and_measured_again_if_a_call_exceeds_it(cores):
+    assert bandwidth.roof(MIB, MIB).bandwidth == bandwidth.roof(MIB, MIB, reached=1.9e9).bandwidth == 2e9
+    assert len(cores) == 2
+    assert bandwidth.roof(MIB, MIB, reached=3e9).bandwidth == 4e9
+    assert len(cores) == 4
+    bandwidth.roof(MIB, MIB, reached=9e9)
+    assert len(cores) == 4 + 2 * TRIES
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """A device on which every call takes 1 us, at the least."""
+    found = []
+
+    class Clock:
+        def times(self, call, count, *, sweep):
+            found.append((call().size, sweep))
+            return [CallTimes(2000.0, None), CallTimes(1000.0, None)]
+
+    monkeypatch.setattr(gpu_roofs, "device_clock", lambda device: Clock())
+    device = jax.devices("cpu")[0]
+    monkeypatch.setattr(gpu_roofs.jax, "devices", lambda platform: [device])
+    gpu_roofs._rate.cache_clear()
+    yield found
+    gpu_roofs._rate.cache_clear()
+
+
+def test_a_roof_is_a_copy_of_the_size_of_the_call_in_its_state_of_the_cache(asked):
+    for cache in ("hot", "cold", "hot"):
+        found = gpu_roofs.roof(3000, 1000, cache)
+        assert found.bandwidth == pytest.approx(4.096e9)
+        assert found.kind == f"copy of 4.10 kB, {cache}"
+    assert asked == [(512, False), (512, True)], "each once"
+
+
+def test_a_call_that_hardly_writes_is_also_compared_with_a_maximum(asked):
+    assert gpu_roofs.roof(4000, 4, "hot").kind == "read of 4.10 kB, hot"
+    assert asked == [(1, False), (512, False)]
+
+
+def test_an_operator_says_what_it_reads_so():
+    data, x = np.zeros(50, np.float32), np.zeros(7, np.float64)
+    assert Gathers(reads=lambda data, x: data.size, table=lambda data, x: x).of(data, x) == (50, 56, 8)
+
+
+@pytest.mark.parametrize(
+    ("operator", "rates", "kind"),
+    [
+        ("csr_matvec", (1e12, 1e12), "scattered reads of 4 bytes"),
+        ("csr_matvec", (1e18, 1e18), "copy, memory"),
+        ("nbody", (1e18, 1e9), "fused multiply-adds, float32"),
+    ],
+)
+def test_a_cell_records_what_limits_it(monkeypatch, operator, rates, kind):
+    monkeypatch.setattr(device_limits.gpu_roofs, "roof", lambda *moved: Roof(1e12, "copy, memory"))
+    monkeypatch.setattr(gpu_roofs, "gather_rate", lambda *table: rates[0] / 1e3)
+    monkeypatch.setattr(gpu_roofs, "arithmetic_peak", lambda dtype: rates[1])
+    cell = timed(operator)
+    compare_with_limits(cell)
+    assert cell.result.status is Status.PASSED
+    assert cell.result.roof_kind.startswith(kind)
+    assert cell.result.roof_share == pytest.approx(cell.result.roof_ns / 1e9)
+
+
+def timed(operator):
+    """A cell on a GPU that took a second."""
+    declared = operators()[operator]
+    inputs = declared.sample("float32", 4096, 0)
+    cell = TimedCell(Case(declared, declared.backends()[0], "float32", 4096, "cuda"))
+    cell.moved = declared.bytes_read(*inputs), declared.bytes_written(*inputs)
+    cell.gathers = None if declared.gathers is None else declared.gathers.of(*inputs)
+    cell.note(flops=declared.flops(*inputs), bytes=sum(cell.moved), timing=make_timing(1e9))
+    assert isinstance(cell.result, CellResult)
+    return cell
+
+
+def test_results_and_temporary_arrays_are_planned():
+    x = jnp.ones(SIZE)
+    small = planned_bytes(jax.jit(lambda x: 2 * x).lower(x).compile())
+    large = planned_bytes(jax.jit(lambda x: jnp.sort(jnp.cumsum(x))[::-1] @ jnp.sort(jnp.sin(x))).lower(x).compile())
+    assert small == 4 * SIZE
+    assert large > 4 * SIZE  # a single number is the result
+
+
+def test_resources_of_a_jitted_function_and_of_a_compiled_one():
+    x = jnp.ones(SIZE)
+    function = jax.jit(lambda x: 2 * x)
+    for program in (function, function.lower(x).compile()):
+        found = resources(program, [x])
+        assert (found.device_bytes, found.host_bytes) == (None, 4 * SIZE)
