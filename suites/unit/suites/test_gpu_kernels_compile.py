@@ -58,9 +58,8 @@ def code_of(call, backend):
 
 def numba_cuda_code(kernel, inputs, outs):
     """The LLVM code of a kernel, for which Numba chooses the functions of a GPU of compute capability 9.0."""
-    from bridge.signature.arguments import ArrayType
-
     from bridge.languages.numba_cuda.cuda_compilation import code_of, compile_now, numba_type
+    from bridge.signature.arguments import ArrayType
     from suites.unit.bridge.without_gpu import compiling
 
     types = [
