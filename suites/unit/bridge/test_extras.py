@@ -1,10 +1,7 @@
 """Without Warp or numba-cuda: what does not need them works, and what does says what to install, in one line."""
 
-import re
 import textwrap
 import tomllib
-
-import pytest
 
 from bridge.languages.table import LANGUAGES
 from suites.unit import processes
@@ -47,12 +44,12 @@ def without(packages, program):
 WARP = f"needs NVIDIA Warp, which does not import (No module named 'warp'). {INSTALL_WARP}"
 
 
-@pytest.mark.parametrize(("hint", "extra"), [(INSTALL_WARP, "warp"), (INSTALL_CUDA, "cuda13")])
-def test_a_hint_names_packages_of_the_extra(hint, extra):
-    declared = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
-    named = re.findall(r'"(.*?)"', hint)
-    assert named
-    assert set(named) <= set(declared)
+def test_the_row_of_a_language_names_packages_of_the_extras():
+    declared = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    known = {each.partition(";")[0] for extra in declared.values() for each in extra} | {"jax[cuda13]"}
+    for language in LANGUAGES.values():
+        assert {*language.packages} <= known, language.name
+        assert all(f'"{each}"' in language.cure for each in language.packages)
 
 
 def test_without_warp_other_kernels_work_and_its_functions_say_what_to_install():

@@ -15,6 +15,7 @@ import pytest
 from bridge import PlatformError, jax_kernel, warp_callable
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
+from bridge.languages import definitions
 from bridge.languages.warp import callables, cuda_plan
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
@@ -66,7 +67,7 @@ def stand_in():
         stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
         for of, name, new in (
             (WarpRecording, "on", lambda self, platform: on(self, "cuda")),
-            (callables._Callables, "target", lambda self, options, platform: one.target),
+            (definitions, "CPU", one.target),
             (callables, "_plan_host", callables._plan_device),
             (cuda_plan, "load", one.load),
             (cuda_plan, "local_ordinals", lambda: [0]),
