@@ -8,8 +8,7 @@ JAX's programs stay as they are: some of XLA's own operations still run in a for
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Sized
+from collections.abc import Sized
 from typing import Protocol
 
 from bridge.errors import ForkedProcessError
@@ -36,7 +35,9 @@ class _Fork:
 
     def become_child(self) -> None:
         """Is called in a new child."""
-        if self.parent is not None or any(len(table) for table in self.tables) or _xla_has_started():
+        from bridge.compat.jax import xla_has_started  # imports more of JAX
+
+        if self.parent is not None or any(len(table) for table in self.tables) or xla_has_started():
             self.parent = os.getppid()
             for table in self.tables:
                 table.forget()
@@ -62,14 +63,6 @@ def require_own_process(name: str) -> None:
             "not exist in a forked process, so a call could wait for ever. Start workers with "
             "multiprocessing.get_context('spawn') or 'forkserver', or fork before JAX is first used."
         )
-
-
-def _xla_has_started() -> bool:
-    # JAX has no public function for it. Without this one, kernels that were compiled before the fork still tell.
-    started: Callable[[], bool] | None = getattr(
-        sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None
-    )
-    return started is not None and bool(started())
 
 
 if hasattr(os, "register_at_fork"):

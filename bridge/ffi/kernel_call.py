@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from bridge.compat import jax as compat
 from bridge.errors import DifferentiationError, PlatformError
 from bridge.ffi import forked
 from bridge.ffi.avals import align_varying, element_bits, result_aval
@@ -23,7 +23,6 @@ from bridge.ffi.mesh.automatic import (
     may_be_partitioned,
     partitioned,
     partitioned_context,
-    require_devices,
     whole_on_each_device,
 )
 from bridge.ffi.mesh.division import Division, Parts, split_of
@@ -139,24 +138,6 @@ def bind(call: Call, *args: Any) -> list[jax.Array]:
     return results
 
 
-def hold_weakly(kind: type) -> None:
-    """Makes JAX's cache of abstract evaluations let go of a call of this type that no program refers to.
-
-    JAX has no public function for that. Where it has no such set, the cache keeps the latest 2048 calls.
-    """
-    with contextlib.suppress(ImportError):
-        from jax._src.util import weakref_cache_key_types
-
-        weakref_cache_key_types.add(kind)
-
-
-@functools.cache
-def side_effect() -> frozenset[Any]:
-    """The effect that keeps JAX from dropping a foreign call; JAX offers it only as part of such a call."""
-    call = jax.ffi.ffi_call("", jax.ShapeDtypeStruct((), np.float32), has_side_effect=True)
-    return frozenset(jax.make_jaxpr(call)().effects)
-
-
 def _abstract(*avals: Any, call: Call) -> tuple[list[Any], frozenset[Any]]:
     division = _division(call, avals)
     split = split_of(division, avals)
@@ -164,7 +145,7 @@ def _abstract(*avals: Any, call: Call) -> tuple[list[Any], frozenset[Any]]:
         result_aval(avals, call.batch + shape, dtype, split.sharding(names) if split else None)
         for (shape, dtype), names in zip(call.outputs, division.results, strict=True)
     ]
-    return results, side_effect() if call.has_side_effect else frozenset()
+    return results, frozenset([compat.side_effect()] if call.has_side_effect else [])
 
 
 def _division(call: Call, avals: Sequence[Any]) -> Division:
@@ -205,8 +186,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
             f"{call.name} runs on {have}, but is being lowered for {wanted}. Put its inputs on a {have} device "
             "(jax.device_put, jax.default_device), or register a kernel for each platform with XLACustomKernel."
         )
-    where: Any = ctx.module_context.axis_context
-    count = where.mesh.size if hasattr(where, "mesh") else getattr(where, "num_devices", 1)
+    count = compat.device_count(ctx)
     if count > 1 and (why := call.one_device(platform)):
         raise PlatformError(f"{call.name} cannot run on {count} devices: {why}")
     lowered = _composed(ctx, call, platform)
@@ -227,8 +207,7 @@ def _composed(ctx: mlir.LoweringRuleContext, call: Call, platform: str) -> Compo
         # Not partitioned: JAX frees the callbacks of a part once the part is lowered, but XLA calls them later.
         if division.splittable and partitioned_context(ctx, division) is not None:
             division.warn_of_no_split("is checked by debug mode")
-        exported = ctx.module_context.lowering_parameters.for_export
-        return call.checks.around(replace(call, checks=None), platform, exported), ctx
+        return call.checks.around(replace(call, checks=None), platform, compat.is_exported(ctx)), ctx
     if call.has_side_effect and (whole := whole_on_each_device(division, ctx.avals_in)) is not None:
         return run_split(whole, division, part), ctx
     partitioner = None if call.whole else partitioned_context(ctx, division)
@@ -244,7 +223,7 @@ def _composed(ctx: mlir.LoweringRuleContext, call: Call, platform: str) -> Compo
 
 def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str) -> Any:
     target, description = call.describe(platform)
-    exported = ctx.module_context.lowering_parameters.for_export
+    exported = compat.is_exported(ctx)
     if exported:
         call.check_export(platform)
     # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.
@@ -381,7 +360,7 @@ def _primitive(name: str) -> Primitive:
 kernel_call_p = _primitive("kernel_call")
 partitioned_kernel_call_p = _primitive("partitioned_kernel_call")
 """The primitive of calls that XLA's partitioner may have to split. JAX lowers it for known devices only."""
-require_devices(partitioned_kernel_call_p)
+compat.require_devices(partitioned_kernel_call_p)
 
 KERNEL_CALLS = (kernel_call_p, partitioned_kernel_call_p)
 """The primitives of a call of a kernel. They differ only in what their lowering knows."""

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import jax
 
+from bridge.compat.jax import hold_weakly
 from bridge.debug.mode import OFF, Mode
 from bridge.errors import SignatureError
-from bridge.ffi.kernel_call import hold_weakly
 from bridge.operator.static_parameters import NO_PARAMETERS, Parameters
 
 Function = Callable[..., list[Any]]

@@ -12,9 +12,10 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
+from bridge.compat.jax import is_exported, of_one_platform, require_devices, side_effect
 from bridge.ffi.avals import align_varying, result_aval
-from bridge.ffi.kernel_call import evaluation, side_effect
-from bridge.ffi.mesh.automatic import may_be_partitioned, partitioned, partitioned_context, require_devices
+from bridge.ffi.kernel_call import evaluation
+from bridge.ffi.mesh.automatic import may_be_partitioned, partitioned, partitioned_context
 from bridge.ffi.mesh.division import Parts, split_of
 from bridge.ffi.mesh.explicit import run_split
 from bridge.operator.author_functions import flat_results, run_rule
@@ -48,11 +49,11 @@ def result_avals(call: OperatorCall, avals: Sequence[Any]) -> list[jax.core.Shap
 
 
 def _abstract(*avals: Any, call: OperatorCall) -> tuple[list[Any], frozenset[Any]]:
-    return result_avals(call, avals), side_effect() if call.has_side_effect else frozenset()
+    return result_avals(call, avals), frozenset([side_effect()] if call.has_side_effect else [])
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, platform: str) -> Any:
-    function, context = _function(_of_one_platform(ctx, platform), call, platform)
+    function, context = _function(of_one_platform(ctx, platform), call, platform)
     return mlir.lower_fun(function, multiple_results=True)(context, *operands)
 
 
@@ -74,21 +75,7 @@ def _function(
             return partitioned(division, part, ctx.avals_in), partitioner
         if partitioner is not None:  # not partitioned, see the checks in bridge.ffi.kernel_call
             division.warn_of_no_split("is checked by debug mode")
-    return selected_kernel(call, platform, ctx.module_context.lowering_parameters.for_export), ctx
-
-
-def _of_one_platform(ctx: mlir.LoweringRuleContext, platform: str) -> mlir.LoweringRuleContext:
-    """A context that does not share the code of ``jax.jit`` functions with other platforms of the same program.
-
-    JAX lowers equal ``jax.jit`` functions of a program once, even if the program is for several platforms. The kernel
-    of the first platform would run on all of them.
-    """
-    shared = ctx.module_context
-    if len(shared.platforms) == 1:
-        return ctx
-    own = shared.cached_primitive_lowerings.setdefault((operator_p, platform), {})
-    apart: mlir.LoweringRuleContext = ctx.replace(module_context=shared.replace(cached_primitive_lowerings=own))
-    return apart
+    return selected_kernel(call, platform, is_exported(ctx)), ctx
 
 
 def _batch(args: Sequence[Any], axes: Axes, *, call: OperatorCall) -> tuple[list[Any], list[int]]:
