@@ -6,12 +6,10 @@ import jax.numpy as jnp
 import numba
 import numpy as np
 import pytest
-from numba.core import types
-from numba.np import numpy_support
-from numba.parfors import parfor_lowering
 
 import bridge
 from bridge import KernelCompileError, numba_kernel
+from bridge.compat import numba as compat
 from bridge.languages.numba_cpu import half_precision
 from suites.unit import processes
 from suites.unit.bridge import kernels
@@ -57,15 +55,6 @@ def assert_same_bits(got, expected):
     np.testing.assert_array_equal(got.view(unsigned)[~nan], expected.view(unsigned)[~nan])
 
 
-@pytest.fixture(params=["hardware", "integers"])
-def way(request, monkeypatch):
-    """How float16 is converted: by the processor, or by code for processors that cannot."""
-    if request.param == "hardware" and not half_precision.CONVERTS_FLOAT16:
-        pytest.skip("this processor does not convert float16")
-    monkeypatch.setattr(half_precision, "CONVERTS_FLOAT16", request.param == "hardware")
-    return request.param
-
-
 def near_ties(dtype):
     """Numbers between two neighbours of a dtype, a little less, and a little more, as float64."""
     with np.errstate(invalid="ignore"):
@@ -76,19 +65,19 @@ def near_ties(dtype):
 
 class TestEachConversionIsExact:
     @each_dtype
-    def test_to_float32(self, dtype, way):
+    def test_to_float32(self, dtype):
         got = numba_kernel(numba.njit(kernels.copy.py_func), Spec((2**16,), np.float32))(every(dtype))
         assert_same_bits(got, every(dtype).astype(np.float32))
 
     @each_dtype
-    def test_from_float32(self, dtype, way):
+    def test_from_float32(self, dtype):
         bits = np.random.default_rng(0).integers(0, 2**32, 2**20, dtype=np.uint32)
         with np.errstate(over="ignore", invalid="ignore"):
             x = np.concatenate([bits.view(np.float32), near_ties(dtype).astype(np.float32)])
             expected = x.astype(dtype)
         assert_same_bits(numba_kernel(numba.njit(kernels.copy.py_func), Spec(x.shape, dtype))(x), expected)
 
-    def test_from_float64_rounds_once(self, way):
+    def test_from_float64_rounds_once(self):
         with jax.enable_x64(True), np.errstate(over="ignore"):
             x = near_ties(np.float16)
             got = numba_kernel(numba.njit(kernels.copy.py_func), Spec(x.shape, np.float16))(x)
@@ -177,30 +166,36 @@ def test_numba_learns_the_dtypes_when_a_kernel_needs_them_even_as_a_number_alone
     assert processes.output("-c", LATE) == "True True True"
 
 
-@pytest.mark.parametrize(
-    ("undo", "lines"),
-    [
-        (lambda patch: patch.setattr(types, "number_domain", types.real_domain), ["out[0] = np.sqrt(x[0])"]),
-        (lambda patch: patch.delattr(numpy_support, "str"), ["out[0] = np.sqrt(x[0])"]),
-        (
-            lambda patch: patch.setitem(numpy_support.FROM_DTYPE, np.dtype(np.float16), types.float16),
-            ["out[0] = np.float16(x[0])"],
-        ),
-        (
-            lambda patch: patch.setattr(
-                parfor_lowering, "_lower_parfor_parallel", half_precision._lower_parallel_loop.__wrapped__
-            ),
-            ["first = x[0]", "for i in numba.prange(x.size):", "    out[i] = first"],
-        ),
-    ],
-    ids=["numbers of NumPy's functions", "loops of NumPy's functions", "numpy.float16", "parallel loops"],
-)
-def test_each_change_of_numba_is_still_needed(monkeypatch, undo, lines):
+PATCHED = {
+    "number_domain": ["out[0] = np.sqrt(x[0])"],
+    "as_dtype": ["out[0] = np.sqrt(x[0])"],
+    "FROM_DTYPE": ["out[0] = np.float16(x[0])"],
+    "_lower_parfor_parallel": ["first = x[0]", "for i in numba.prange(x.size):", "    out[i] = first"],
+}
+"""What is replaced in Numba, and what needs it."""
+
+
+@pytest.mark.parametrize("name", PATCHED)
+def test_each_change_of_numba_is_still_needed_and_lasts_as_long_as_the_compilation(monkeypatch, name):
     x, y = normals(np.dtype(jnp.bfloat16))
-    numba_kernel(kernel_of(*lines, parallel=True), Spec(x.shape, x.dtype))(x, y)
-    undo(monkeypatch)
+    made = compat.patches_for_halves({})
+    (owner,) = (each for each, attribute, _ in made if attribute == name)
+    before = getattr(owner, name)
+    numba_kernel(kernel_of(*PATCHED[name], parallel=True), Spec(x.shape, x.dtype))(x, y)
+    assert getattr(owner, name) is before
+    patches = compat.patches_for_halves
+    monkeypatch.setattr(
+        compat, "patches_for_halves", lambda kinds: [each for each in patches(kinds) if each[1] != name]
+    )
     with pytest.raises(KernelCompileError):
-        numba_kernel(kernel_of(*lines, parallel=True), Spec(x.shape, x.dtype))(x, y)
+        numba_kernel(kernel_of(*PATCHED[name], parallel=True), Spec(x.shape, x.dtype))(x, y)
+
+
+def test_a_processor_that_does_not_convert_float16_is_refused(monkeypatch):
+    monkeypatch.setattr(half_precision, "converts_float16", lambda: False)
+    x = jnp.ones(4, jnp.float16)
+    with pytest.raises(KernelCompileError, match=r"does not convert float16\. Convert the arrays to float32"):
+        numba_kernel(kernel_of("out[0] = x[0]"), Spec(x.shape, x.dtype))(x, x)
 
 
 @each_dtype
