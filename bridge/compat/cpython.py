@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
-C_FUNCTION: type = ctypes._CFuncPtr  # type: ignore[attr-defined]
+C_FUNCTION: Any = ctypes._CFuncPtr  # type: ignore[attr-defined]
 """The base of the types of C functions. Unnecessary if :mod:`ctypes` said what is a function."""
 
-C_POINTER: type = ctypes._Pointer
+C_POINTER: Any = ctypes._Pointer
 """The base of the types of typed pointers."""
 
-C_NUMBER: type = ctypes._SimpleCData
+C_NUMBER: Any = ctypes._SimpleCData
 """The base of the types of numbers in C."""
