@@ -6,8 +6,6 @@
   which devices it lowers. Unnecessary if `jax.extend` could register such a primitive.
 - `_src.util.weakref_cache_key_types`: JAX's cache of abstract evaluations holds types in this set weakly, so that
   kernels are freed. Unnecessary if it held no parameters of primitives. An older JAX has no such set, and keeps 2048.
-- `_src.xla_bridge.backends_are_initialized`: a forked process asks whether XLA's threads were left behind. Unnecessary
-  if JAX refused to run there. Where JAX does not tell, no forked process may call kernels.
 - `module_context.axis_context`: says for how many devices, and under which mesh, a program is lowered. Unnecessary if
   lowering rules were told.
 - `module_context.keepalives`: keeps what XLA's partitioner calls until the program is compiled; a list of our own can
@@ -52,14 +50,6 @@ def hold_weakly(kind: type) -> None:
     """Makes JAX's cache of abstract evaluations let go of a parameter of this type that no program refers to."""
     with contextlib.suppress(AbiError):
         LIBRARY.get(jax, "_src.util.weakref_cache_key_types").add(kind)
-
-
-def xla_has_started() -> bool:
-    """Whether this process, or the one that it was forked from, may have started XLA."""
-    try:
-        return bool(LIBRARY.get(jax, "_src.xla_bridge.backends_are_initialized")())
-    except AbiError:
-        return True
 
 
 def is_exported(ctx: mlir.LoweringRuleContext) -> bool:

@@ -75,8 +75,8 @@ def code(compiled: Any, ranks: Sequence[int]) -> Code:
         made = Code(bytes(about["cubin"]), name, mlir, not linked, bool(about.get("use_cooperative")))
     except KeyError as error:
         raise LIBRARY.changed(f"the metadata of a kernel has no {error}") from error
-    head = mlir[mlir.find(f"@{name}(") :].partition("\n")[0]
-    memrefs = re.findall(r"%arg\d+: memref<((?:\?x)*)[^,]+, strided<\[[^]]*\], offset: \?>>", head)
+    head = re.search(r"gpu\.func @.*?(\(%arg0.*) kernel ", mlir)
+    memrefs = re.findall(r"%arg\d+: memref<((?:\?x)*)[^,]+, strided<\[[^]]*\], offset: \?>>", head[1] if head else "")
     if [each.count("?") for each in memrefs] != [*ranks]:
-        raise LIBRARY.changed(f"a kernel of arrays of the ranks {ranks} is {head!r}")
+        raise LIBRARY.changed(f"a kernel of arrays of the ranks {ranks} takes {head and head[1]}")
     return made

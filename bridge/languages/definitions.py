@@ -14,6 +14,7 @@ import numpy as np
 from bridge.compat.jax import hold_weakly
 from bridge.errors import BridgeError
 from bridge.ffi.kernel_call import Call
+from bridge.ffi.native.call_frame import Arrays
 from bridge.ffi.target import Target
 from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
 from bridge.signature.array_types import Signature
@@ -117,7 +118,13 @@ class KernelCall(Call):
     def entry(self, platform: str) -> int:
         """Returns the address of the plan of the kernel, which is loaded now if it is new."""
         target, description = self.describe(platform)
-        return target.publish(description, self.compiled(platform).load)
+        return target.publish(description, lambda: self._load(platform))
+
+    def _load(self, platform: str) -> tuple[int, Any]:
+        compiled, inputs, outputs = self.compiled(platform), self.signature.input_sizes, self.signature.output_sizes
+        scratch, copies = [(1, 1)] * len(compiled.scratch), [inputs[index] for index in compiled.guarded]
+        plan = compiled.load()
+        return plan.keep(Arrays(self.name, inputs, (*outputs, *scratch, *copies))), plan.alive
 
     def _compile(self, platform: str) -> Compiled:
         try:

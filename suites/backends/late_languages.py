@@ -49,7 +49,7 @@ NUMBA_CUDA_MLIR = register_backend(
 NUMBA_CUDA_CALLABLE = register_backend(
     Backend(
         id="numba_cuda_callable",
-        targets={"cuda": "bridge_cuda_python"},
+        targets={"cuda": "bridge_cuda_host"},
         accept=_from("numba_cuda", "accept_callable"),
         expected="a Python function that launches kernels of numba.cuda",
         cure="Declare a single kernel as 'numba_cuda'.",

@@ -17,15 +17,12 @@ import warp as wp
 from bridge.debug.checking import kernel_checks
 from bridge.errors import KernelTypeError, PlatformError, RecordingError, SignatureError
 from bridge.ffi.kernel_call import available, bind
-from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.exception_text import describe_to_c_string, error_code
-from bridge.ffi.plans.callback import FUNCTION, CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
-from bridge.ffi.plans.host import HostPlan
-from bridge.ffi.target import CPU_PYTHON, CUDA_IN_TURN, CUDA_PYTHON, Plan
+from bridge.ffi.plans.host import HostPlan, python_plan
+from bridge.ffi.target import CPU, CUDA_HOST, CUDA_IN_TURN
 from bridge.languages.definitions import DEFINITIONS, KernelCall
 from bridge.languages.extras import require_warp
-from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
+from bridge.languages.language import Compiled, Definition, NativeLanguage, Plan, Standing
 from bridge.languages.release import shared
 from bridge.languages.warp.cpu_plan import take_error, tile_mutex, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, recorded_launches
@@ -301,26 +298,26 @@ class StaticValues(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class _Callables(NativeLanguage[_Callable, StaticValues]):
     def compile(self, definition: _Callable, options: StaticValues, signature: Signature, platform: str) -> Compiled:
-        sizes, arrays, name = signature.input_sizes, len(signature.arrays), definition.name
+        arrays, name = len(signature.arrays), definition.name
         if options.python_call:
             guarded, made = tuple(index for index, p in enumerate(definition.inputs) if p.role is Role.INPUT), None
         else:
             made, guarded = definition.recorded(options, signature)
         temporaries, homes = (made.temporaries, made.homes) if made else ((), ())
-        outputs = (*signature.output_sizes, *[(1, 1)] * len(temporaries), *(sizes[index] for index in guarded))
+        count = arrays + len(temporaries) + len(guarded)
         on_one = "it writes to arrays that were not passed, or that lie on one of them. Pass them as arguments."
         one_device = on_one if made and (made.writes_outside or (homes and platform == "cuda")) else ""
         operations = made.on(platform) if made else None
         if made is None or operations is None:
-            in_python = functools.partial(_plan_python, definition, options, signature, platform, (sizes, outputs))
-            target = CPU_PYTHON if platform == "cpu" else CUDA_PYTHON
+            in_python = functools.partial(_plan_python, definition, options, signature, platform, count)
+            target = CPU if platform == "cpu" else CUDA_HOST
             return Compiled(None, functools.partial(in_python, homes), temporaries, guarded, target, one_device)
         buffers = [*definition.buffers, *range(arrays, arrays + len(temporaries))]
 
         def plan() -> Plan:
             check_homes(name, options.values, homes, platform)
             build = _plan_host if platform == "cpu" else _plan_device
-            return build(name, operations, buffers, (sizes, outputs), (definition, made))
+            return build(name, operations, buffers, count, (definition, made))
 
         if available("cuda") == (platform == "cuda"):
             plan = functools.cache(plan)
@@ -342,10 +339,7 @@ LANGUAGE = _Callables(
 )
 
 
-_Sizes = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
-
-
-def _plan_host(name: str, operations: Sequence[Any], buffers: Sequence[int], sizes: _Sizes, alive: Any) -> HostPlan:
+def _plan_host(name: str, operations: Sequence[Any], buffers: Sequence[int], count: int, alive: Any) -> HostPlan:
     """The plan that repeats operations on the CPU."""
     loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), backward))
     codes = [code and loaded(code, op.launch.backward) for op, code in operations]
@@ -355,14 +349,14 @@ def _plan_host(name: str, operations: Sequence[Any], buffers: Sequence[int], siz
     shared = None in alive[1].uses or any(code and works_on_tiles(code) for _, code in operations)
     mutex = tile_mutex() if shared else None
     alive = context, function, codes, alive
-    return HostPlan(name, function.address, *sizes, mutex, ctypes.addressof(context), alive)
+    return HostPlan(function.address, mutex, ctypes.addressof(context), alive)
 
 
-def _plan_device(name: str, operations: Sequence[Any], buffers: Sequence[int], sizes: _Sizes, alive: Any) -> DevicePlan:
+def _plan_device(name: str, operations: Sequence[Any], buffers: Sequence[int], count: int, alive: Any) -> DevicePlan:
     """The plan that repeats operations, all of them launches, on CUDA."""
     launches, loaded = recorded_launches(name, operations, buffers, alive[1].homes)
-    alignments = alignments_of((code.source for _, code in operations), sum(map(len, sizes)))
-    return DevicePlan(name, *sizes, launches, alignments, (loaded, alive))
+    alignments = alignments_of((code.source for _, code in operations), count)
+    return DevicePlan(launches, alignments, (loaded, alive))
 
 
 def _plan_python(
@@ -370,31 +364,23 @@ def _plan_python(
     options: StaticValues,
     signature: Signature,
     platform: str,
-    sizes: _Sizes,
+    count: int,
     homes: Sequence[Any],
-) -> CallbackPlan:
+) -> HostPlan:
     """The plan that calls the function in Python, on XLA's stream."""
     name = definition.name
     check_homes(name, options.values, homes, platform)
 
-    @FUNCTION
-    def call(_: int, words_address: int) -> int:
-        words = (ctypes.c_int64 * (3 + sum(map(len, sizes)))).from_address(words_address)
-        stream, ordinal, *addresses, _ = words
-        try:
-            device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
-            if elsewhere := [home for home in homes if home != device]:
-                raise PlatformError(f"it runs on {device}, but uses an array on {elsewhere[0]}. Put both on one.")
-            arrays = definition.arguments(options.values, signature, lambda at, _: addresses[at], device)
-            scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
-            with LOCK, scope:
-                definition.function(*arrays)
-        except Exception as error:
-            words[-1] = error_code(error)
-            return describe_to_c_string(name, type(error), error, error.__traceback__)
-        return 0
+    def call(stream: int, ordinal: int, addresses: Sequence[int]) -> None:
+        device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
+        if elsewhere := [home for home in homes if home != device]:
+            raise PlatformError(f"it runs on {device}, but uses an array on {elsewhere[0]}. Put both on one.")
+        arrays = definition.arguments(options.values, signature, lambda at, _: addresses[at], device)
+        scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
+        with LOCK, scope:
+            definition.function(*arrays)
 
-    return CallbackPlan(name, c_function(call), 0, *sizes, (definition, call))
+    return python_plan(name, call, count)
 
 
 @functools.cache
