@@ -1,7 +1,7 @@
 """Holds what the bridge uses of the insides of Numba and of its target for CPUs.
 
-- `Codegen._tm, _pass_builder, _module_pass_manager`: optimise code and emit it as Numba does, for this processor and
-  with the user's settings. Unnecessary if Numba offered its passes and its target machine.
+- `Codegen._tm, _tm_features, _pass_builder, _module_pass_manager`: optimise code and emit it as Numba
+  does, for this processor and with the user's settings. Unnecessary if Numba offered its passes and its target machine.
 - `Codegen._engine._ee, _engine.is_symbol_defined`: kernels are loaded where Numba's own code is, which they refer to.
   Unnecessary if Numba could add an LLVM module to its engine.
 - `CodeLibrary._get_module_for_linking`: the code of a kernel with all that it calls. Unnecessary if Numba had it in
@@ -15,8 +15,8 @@
   calling convention took the two values of a return.
 - `arrayobj.populate_array, StructProxy._getvalue`: an array of Numba over memory of XLA. Unnecessary if
   `numba.carray` worked on read-only memory.
-- `ArrayModel`: which argument of compiled code is the address of an array. Unnecessary if Numba said which inputs a
-  kernel writes to.
+- `ArrayModel._fields`: which argument of compiled code is the address of an array. Unnecessary if Numba said what a kernel
+  writes to.
 - `numba_parallel_for, get_thread_id, numba_gil_release`: parallel loops run on XLA's threads, and exceptions in them
   reach the caller. Unnecessary if a threading layer could be registered.
 - `_ZN08NumbaEnv, numba.dynamic.globals, .numba.unresolved$`: what these variables in the code of a kernel stand for is

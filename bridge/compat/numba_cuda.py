@@ -6,7 +6,7 @@
   referenced_objects`: identify the code of a kernel. Unnecessary if a compiled kernel told what it was made from.
 - `_codelibrary.get_cufunc, _cufunc_cache, get_asm_str`: load a kernel once for each compute capability. Unnecessary if
   numba-cuda loaded kernels on every device, and unloaded each once at exit.
-- `ArrayModel`: an array becomes these launch parameters. Unnecessary if numba-cuda documented them.
+- `ArrayModel._fields`: an array becomes these launch parameters. Unnecessary if numba-cuda documented them.
 - `_prepare_args`: the launch parameters of what a recorded function passes. Unnecessary with the same.
 - `_to_core_stream`: a compiled kernel is launched without its dispatcher, on XLA's stream. Unnecessary if
   `_Kernel.launch` took the streams that dispatchers take.

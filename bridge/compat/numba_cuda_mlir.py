@@ -45,7 +45,7 @@ def compiling_for(capability: int) -> Iterator[None]:
             tools._cached_cc = before
 
 
-class Code(NamedTuple):
+class MlirKernel(NamedTuple):
     """A compiled kernel.
 
     Attributes:
@@ -63,7 +63,7 @@ class Code(NamedTuple):
     is_cooperative: bool
 
 
-def code(compiled: Any, ranks: Sequence[int]) -> Code:
+def code(compiled: Any, ranks: Sequence[int]) -> MlirKernel:
     """The code of a compiled kernel that takes arrays of these ranks, then parameters with defaults.
 
     Raises:
@@ -72,7 +72,7 @@ def code(compiled: Any, ranks: Sequence[int]) -> Code:
     about = LIBRARY.get(compiled, "metadata")
     try:
         mlir, name, linked = str(about["mlir_module_str"]), about["func_name"], about["linked_external_link_items"]
-        made = Code(bytes(about["cubin"]), name, mlir, not linked, bool(about.get("use_cooperative")))
+        made = MlirKernel(bytes(about["cubin"]), name, mlir, not linked, bool(about.get("use_cooperative")))
     except KeyError as error:
         raise LIBRARY.changed(f"the metadata of a kernel has no {error}") from error
     head = re.search(r"gpu\.func @.*?(\(%arg0.*) kernel ", mlir)

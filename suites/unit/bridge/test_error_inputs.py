@@ -90,12 +90,19 @@ def outs(name, call):
 
 def called(name, wrap, message="{name}: argument 0 .*is a {kind}, expected an array"):
     """Rows for the arguments of a call; ``wrap`` takes ``outs``. The kernel takes one array."""
-    values = {"list": [1.0], "tuple": (X,), "dict": {"x": X}, "NoneType": None, "str": "text", "object": object()}
-    values |= {"ndarray of object": np.array([None]), "ndarray of <U1": np.array(["a"])}
+    values = {"list": [1.0], "tuple": (X,), "dict": {"x": X}, "NoneType": None}
     return [
         signature(message.format(name=name, kind=kind), lambda value=value: wrap(OUT)(value))
         for kind, value in values.items()
     ]
+
+
+@pytest.mark.parametrize(
+    "value", ["text", object(), np.array([None]), np.array(["a"])], ids=lambda each: str(type(each))
+)
+def test_jax_names_the_kernel_and_the_parameter_of_an_object_that_it_does_not_know(value):
+    with pytest.raises(TypeError, match=rf"<kernel copy\(x, /\)> .* {type(value)} .* path x"):
+        call_copy(value)
 
 
 def outs_functions(name, wrap):
