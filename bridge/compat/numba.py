@@ -15,8 +15,8 @@
   calling convention took the two values of a return.
 - `arrayobj.populate_array, StructProxy._getvalue`: an array of Numba over memory of XLA. Unnecessary if
   `numba.carray` worked on read-only memory.
-- `ArrayModel._fields`: which argument of compiled code is the address of an array. Unnecessary if Numba said what a kernel
-  writes to.
+- `ArrayModel._fields`: which argument of compiled code is the address of an array. Unnecessary if Numba said
+  what a kernel writes to.
 - `numba_parallel_for, get_thread_id, numba_gil_release`: parallel loops run on XLA's threads, and exceptions in them
   reach the caller. Unnecessary if a threading layer could be registered.
 - `_ZN08NumbaEnv, numba.dynamic.globals, .numba.unresolved$`: what these variables in the code of a kernel stand for is

@@ -14,7 +14,7 @@ from bridge import jax_kernel
 from bridge.ffi.target import CPU
 from bridge.languages.warp import warp_wrapper, wrapping
 from bridge.languages.warp.warp_language import define
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
 X = jnp.arange(1.0, 5.0)

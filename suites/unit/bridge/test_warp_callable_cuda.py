@@ -21,7 +21,7 @@ from bridge.languages.warp.packing import load
 from bridge.languages.warp.recording import WarpRecording, record
 from bridge.languages.warp.settings import internals
 from bridge.signature.array_types import ArrayType
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
 from suites.unit.bridge import test_warp_outside as outside
 from suites.unit.bridge.entries import call_in
