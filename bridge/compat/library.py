@@ -69,5 +69,11 @@ class Library:
         )
 
 
+def reasons(docstring: str | None) -> dict[str, str]:
+    """The list in the docstring of a library's file, as :attr:`Library.uses`: items of the form ``- `name`: why``."""
+    items = re.findall(r"^- `([^`]+)`:\s+(.+(?:\n  .+)*)", docstring or "", re.MULTILINE)
+    return {" ".join(name.split()): " ".join(why.split()) for name, why in items}
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

@@ -21,6 +21,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
+from bridge.compat.jax import device_count
 from bridge.errors import DebugError
 from bridge.ffi.cuda import driver
 from bridge.ffi.native.addresses import c_string
@@ -166,7 +167,7 @@ def _done(*avals: Any, report: _Report) -> Any:
 
 def _lower_report(ctx: mlir.LoweringRuleContext, *operands: Any, report: _Report) -> Any:
     # If one of several devices fails, the others wait for it. After some time, XLA aborts the process.
-    make = functools.partial(report.make, _device_count(ctx.module_context.axis_context) > 1)
+    make = functools.partial(report.make, device_count(ctx) > 1)
     on_cuda, name = report.platform == "cuda", "report"
     target, plan = CUDA_HOST if on_cuda else CPU, HostPlan(_fail, context=int(on_cuda))
     target.publish(name, lambda: (plan.keep(Arrays(name, [(1, 4)], [(1, 4)])), None))
@@ -179,9 +180,3 @@ def _lower_report(ctx: mlir.LoweringRuleContext, *operands: Any, report: _Report
 
 
 mlir.register_lowering(report_p, _lower_report)
-
-
-def _device_count(context: Any) -> int:
-    """The number of devices of the program that is being lowered; contexts of ``shard_map`` have a mesh instead."""
-    mesh = getattr(context, "mesh", None)
-    return int(getattr(context, "num_devices", 1) if mesh is None else mesh.size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import ad, mlir
 
+from bridge.compat.jax import device_count, is_exported
 from bridge.errors import DifferentiationError, PlatformError
 from bridge.ffi.cuda import execution
 from bridge.ffi.mesh.division import Division, Parts
@@ -146,17 +146,6 @@ def bind(call: Call, *args: Any) -> list[jax.Array]:
     return KERNEL_CALL.bind(call, *args)
 
 
-def hold_weakly(kind: type) -> None:
-    """Makes JAX's cache of abstract evaluations let go of a call of this type that no program refers to.
-
-    JAX has no public function for that. Where it has no such set, the cache keeps the latest 2048 calls.
-    """
-    with contextlib.suppress(ImportError):
-        from jax._src.util import weakref_cache_key_types
-
-        weakref_cache_key_types.add(kind)
-
-
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str | None, spread: bool) -> Any:
     if platform is None or platform not in call.platforms:
         wanted = platform or ", ".join(ctx.platforms or ctx.module_context.platforms)
@@ -165,11 +154,10 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
             f"{call.name} runs on {have}, but is being lowered for {wanted}. Put its inputs on a {have} device "
             "(jax.device_put, jax.default_device), or register a kernel for each platform with XLACustomKernel."
         )
-    where: Any = ctx.module_context.axis_context
-    count = where.mesh.size if hasattr(where, "mesh") else getattr(where, "num_devices", 1)
+    count = device_count(ctx)
     if count > 1 and (why := call.one_device(platform)):
         raise PlatformError(f"{call.name} cannot run on {count} devices: {why}")
-    exported = ctx.module_context.lowering_parameters.for_export
+    exported = is_exported(ctx)
     if spread and not exported:
         call.entry(platform)  # An error in the program of a part would not reach the caller as it is.
     function, context = KERNEL_CALL.split_over_devices(ctx, call, spread) or (None, ctx)
@@ -192,7 +180,7 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
 
 def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str) -> Any:
     target, description = call.describe(platform)
-    exported = ctx.module_context.lowering_parameters.for_export
+    exported = is_exported(ctx)
     if exported:
         call.check_export(platform)
     # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.

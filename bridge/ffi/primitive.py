@@ -16,11 +16,11 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
+from bridge.compat.jax import require_devices, side_effect
 from bridge.ffi.mesh.automatic import (
     automatic_axes,
     partitioned,
     partitioned_context,
-    require_devices,
     whole_on_each_device,
 )
 from bridge.ffi.mesh.division import Division, Parts, run_split, split_of
@@ -133,7 +133,7 @@ def _may_be_partitioned(mesh: Any) -> bool:
 
 
 def _abstract(*avals: Any, call: DividedCall) -> tuple[list[Any], frozenset[Any]]:
-    return result_avals(call, avals), side_effect() if call.has_side_effect else frozenset()
+    return result_avals(call, avals), frozenset([side_effect()] if call.has_side_effect else [])
 
 
 def result_avals(call: DividedCall, avals: Sequence[Any]) -> list[jax.core.ShapedArray]:
@@ -144,13 +144,6 @@ def result_avals(call: DividedCall, avals: Sequence[Any]) -> list[jax.core.Shape
         result_aval(avals, shape, dtype, split.sharding(names) if split else None)
         for (shape, dtype), names in zip(call.results, division.results, strict=True)
     ]
-
-
-@functools.cache
-def side_effect() -> frozenset[Any]:
-    """The effect that keeps JAX from dropping a foreign call; JAX offers it only as part of such a call."""
-    call = jax.ffi.ffi_call("", jax.ShapeDtypeStruct((), np.float32), has_side_effect=True)
-    return frozenset(jax.make_jaxpr(call)().effects)
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:

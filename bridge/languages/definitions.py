@@ -14,8 +14,9 @@ from typing import Any, TypeVar, cast
 import msgspec
 import numpy as np
 
+from bridge.compat.jax import hold_weakly
 from bridge.errors import BridgeError
-from bridge.ffi.kernel_call import Call, hold_weakly
+from bridge.ffi.kernel_call import Call
 from bridge.ffi.native.call_frame import Arrays
 from bridge.ffi.target import CPU, CUDA, Target
 from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage

@@ -6,7 +6,7 @@ import dis
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, NoReturn, ParamSpec
 
@@ -102,13 +102,10 @@ def wrap(
     writable = frozenset(index for index, _ in aliases)
     parameters, variadic = _input_names(definition, declared)
 
-    def check(args: Sequence[Any]) -> None:
-        check_arrays(args, name, parameters)
-
     def call(*args: Any, **keywords: Any) -> Any:
         if keywords:
             raise no_keywords(keywords, name, parameters, variadic)
-        check(args)
+        check_arrays(args, name, parameters)
         inputs = [jax.typeof(arg) for arg in args]
         outputs = declared if isinstance(declared, Outputs) else declared(inputs, name)
         _check_counts(definition, len(inputs), len(outputs.specs))
@@ -137,7 +134,9 @@ def wrap(
 
     outputs_key = declared if isinstance(declared, Outputs) else key_of_function(declared.function)
     key = id(definition), options, outputs_key, vmap_method, aliases, bool(has_side_effect)
-    return shared(key, lambda: jax.jit(Traced(call, name, parameters, check, variadic, definition.function.__doc__)))
+    documentation = definition.function.__doc__
+    traced = functools.partial(Traced, call, name, parameters, variadic=variadic, documentation=documentation)
+    return shared(key, lambda: jax.jit(traced()))
 
 
 def kernel_checks() -> KernelChecks | None:

@@ -113,7 +113,7 @@ class CustomKernel(OperatorDefinition):
                 call = replace(call, mode=mode, references=references)
             return outputs.unflatten(run(call, *args))
 
-        traced = Traced(program, self.name, names, check, variadic=True)
+        traced = Traced(program, self.name, names, variadic=True)
         return jax.jit(traced, inline=True)
 
     def _choice(

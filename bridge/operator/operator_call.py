@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from bridge.compat.jax import hold_weakly
 from bridge.debug.mode import OFF, Mode
 from bridge.errors import SignatureError
-from bridge.ffi.kernel_call import hold_weakly
 from bridge.ffi.mesh.division import Division, Name, Names, Parts
 
 Function = Callable[..., list[Any]]

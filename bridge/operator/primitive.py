@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import mlir
 
+from bridge.compat.jax import is_exported, of_one_platform
 from bridge.ffi.mesh.division import axes_of, is_explicit, with_sharding
 from bridge.ffi.primitive import CallPrimitive, result_avals
 from bridge.operator.author_functions import flat_results, run_rule, selected_kernel
@@ -32,25 +33,10 @@ def bind(call: OperatorCall, *args: Any) -> list[Any]:
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, platform: str, spread: bool) -> Any:
-    ctx = _of_one_platform(ctx, platform)
+    ctx = of_one_platform(ctx, platform)
     split = OPERATOR.split_over_devices(ctx, call, spread)
-    exported = ctx.module_context.lowering_parameters.for_export
-    function, context = split or (selected_kernel(call, platform, exported), ctx)
+    function, context = split or (selected_kernel(call, platform, is_exported(ctx)), ctx)
     return mlir.lower_fun(function, multiple_results=True)(context, *operands)
-
-
-def _of_one_platform(ctx: mlir.LoweringRuleContext, platform: str) -> mlir.LoweringRuleContext:
-    """A context that does not share the code of ``jax.jit`` functions with other platforms of the same program.
-
-    JAX lowers equal ``jax.jit`` functions of a program once, even if the program is for several platforms. The kernel
-    of the first platform would run on all of them.
-    """
-    shared = ctx.module_context
-    if len(shared.platforms) == 1:
-        return ctx
-    own = shared.cached_primitive_lowerings.setdefault((OPERATOR.forms[0], platform), {})
-    apart: mlir.LoweringRuleContext = ctx.replace(module_context=shared.replace(cached_primitive_lowerings=own))
-    return apart
 
 
 def _batch(args: Sequence[Any], axes: Axes, *, call: OperatorCall) -> tuple[list[Any], list[int]]:

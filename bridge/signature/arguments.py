@@ -1,15 +1,13 @@
 """Describes the arrays of a call, and refuses arguments and options that make no sense, in the name of the kernel.
 
-A wrapper is a ``jax.jit`` function, so a compiled call runs no Python of ours. JAX refuses an argument that is no array
-before it traces. :class:`Traced` makes that refusal name the kernel and its parameter too.
+A wrapper is a ``jax.jit`` function, so a compiled call runs no Python of ours. JAX itself refuses objects that it does
+not know, such as strings, before it traces; :class:`Traced` makes its error name the kernel and its parameter.
 """
 
 from __future__ import annotations
 
 import inspect
 import operator
-import sys
-import threading
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,17 +77,12 @@ def no_keywords(names: Mapping[str, Any], name: str, inputs: Sequence[str], vari
 
 
 class Traced:
-    """A function for ``jax.jit`` to trace. JAX's errors call its arguments by the names of the kernel's parameters.
-
-    When JAX refuses an argument, it formats the function for its error message. At that moment :meth:`__repr__` instead
-    raises the error of :func:`check_arrays`, which names the kernel and the parameter.
+    """A function for ``jax.jit`` to trace. JAX's errors call it and its arguments by the names of the kernel.
 
     Args:
         function: The function to trace.
         name: The kernel.
         inputs: Names of the inputs.
-        check: Raises a SignatureError if one of the arguments is no array. JAX keeps it as long as the function lives,
-            so it refers to nothing that refers to the function.
         variadic: Whether there may be more inputs than names.
         documentation: The docstring that ``help`` shows.
     """
@@ -99,7 +92,7 @@ class Traced:
         function: Callable[..., Any],
         name: str,
         inputs: Sequence[str],
-        check: Callable[[Sequence[Any]], None],
+        *,
         variadic: bool = False,
         documentation: str | None = None,
     ):
@@ -107,54 +100,13 @@ class Traced:
         self.__name__ = self.__qualname__ = name
         self.__module__ = function.__module__
         self.__doc__ = documentation
-        self.__signature__ = _Signature.of(name, inputs, check, variadic)
+        self.__signature__ = inspect.Signature(positional(inputs, variadic))
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         return self._function(*args, **keywords)
 
     def __repr__(self) -> str:
-        # JAX formats the function in its handler of a TypeError, after it has bound the arguments to name them.
-        if isinstance(sys.exception(), TypeError) and (refused := self.__signature__.take_refused()) is not None:
-            raise refused from None
         return f"<kernel {self.__name__}{self.__signature__}>"
-
-
-class _Signature(inspect.Signature):
-    """A signature that remembers, for each thread, the error for the arguments that were last bound to it."""
-
-    _check: Callable[[Sequence[Any], Mapping[str, Any]], None]
-
-    @classmethod
-    def of(cls, name: str, inputs: Sequence[str], check: Callable[[Sequence[Any]], None], variadic: bool) -> _Signature:
-        def check_all(args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-            if keywords:
-                raise no_keywords(keywords, name, inputs, variadic)
-            check(args)
-
-        signature = cls(positional(inputs, variadic))
-        signature._check = check_all
-        return signature
-
-    def bind(self, /, *args: Any, **keywords: Any) -> inspect.BoundArguments:
-        _latest.signature = _latest.refused = None
-        try:
-            self._check(args, keywords)
-        except SignatureError as error:
-            _latest.signature, _latest.refused = self, error
-        except (OverflowError, ValueError):  # JAX explains what is wrong with numbers and with its own objects
-            pass
-        return super().bind(*args, **keywords)
-
-    def take_refused(self) -> SignatureError | None:
-        """The error for the arguments that were last bound, if they were bound to this signature; only once."""
-        refused: SignatureError | None = getattr(_latest, "refused", None)
-        if refused is None or _latest.signature is not self:
-            return None
-        _latest.signature = _latest.refused = None
-        return refused
-
-
-_latest = threading.local()
 
 
 def positional(names: Sequence[str], variadic: bool = False) -> list[inspect.Parameter]:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _TEXT = re.compile(
     r"""
@@ -98,7 +99,7 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
-def _feed(sha: hashlib._Hash, *parts: bytes) -> None:
+def _feed(sha: Any, *parts: bytes) -> None:
     for part in parts:
         sha.update(len(part).to_bytes(8, "little") + part)
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from bridge.errors import AbiError
+from bridge.compat.jax import axis_context, is_exported, with_mesh
 from bridge.ffi.mesh.division import Division, MeshAxes, Name, Names, Part, Split, axes_of, axes_of_type, spec_of
 
 
@@ -155,12 +153,11 @@ def partitioned_context(
     Under ``shard_map``, the arrays are the parts of one device already, if it is over all axes of the mesh. An exported
     program can hold no Python function that the partitioner could call: there, this warns of calls that it could split.
     """
-    shared = ctx.module_context
-    if shared.lowering_parameters.for_export:
+    if is_exported(ctx):
         if division.splittable and automatic_axes(mesh):
             division.warn_of_export()
         return None
-    context: Any = shared.axis_context
+    context = axis_context(ctx)
     manual = getattr(context, "manual_axes", None)
     devices = getattr(context, "device_assignment", None)
     if manual is not None:
@@ -169,35 +166,5 @@ def partitioned_context(
     elif devices is None or len(devices) == 1:
         return None
     elif context.abstract_mesh is None and mesh.size == len(devices):
-        # JAX knows the mesh of a program by its arguments and results only.
-        context = replace(context, abstract_mesh=mesh)
-    held = _Held()
-    shared.add_keepalive(held)
-    own = shared.replace(axis_context=context, keepalives=held)
-    known: mlir.LoweringRuleContext = ctx.replace(module_context=own)
-    return known
-
-
-class _Held(list[Any]):
-    """What XLA's partitioner needs until the program is compiled. A compiled program can be saved without it."""
-
-    def __reduce__(self) -> tuple[type[_Held], tuple[()]]:
-        return _Held, ()
-
-
-def require_devices(primitive: Primitive) -> None:
-    """Makes JAX tell the lowering rule of a primitive for which devices it lowers.
-
-    JAX has no public function for that, so this adds the primitive to a private set.
-
-    Raises:
-        AbiError: This version of JAX has no such set.
-    """
-    try:
-        from jax._src.dispatch import prim_requires_devices_during_lowering as primitives
-    except ImportError as error:
-        raise AbiError(
-            f"bridge does not understand how jax {jax.__version__} partitions operations ({error}). Install a version "
-            "of jax that this release of kernel-bridge supports."
-        ) from error
-    primitives.add(primitive)
+        return with_mesh(ctx, mesh)  # JAX knows the mesh of a program by its arguments and results only
+    return with_mesh(ctx, None)

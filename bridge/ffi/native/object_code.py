@@ -26,6 +26,7 @@ import platformdirs
 from llvmlite import binding
 from numba.core.compiler_lock import global_compiler_lock
 
+from bridge.compat.numba import final_bitcode, machine_code, pass_builder
 from bridge.errors import AbiError
 from bridge.ffi.native.abi import read_header
 from bridge.ffi.native.words import CONTEXT
@@ -107,23 +108,22 @@ def emit_object(function: Any) -> tuple[bytes, tuple[str, ...]]:
     Raises:
         AbiError: The function refers to something that is not loaded in this process. LLVM would end the process.
     """
-    library = function._library
     context = binding.create_context()
-    module = binding.parse_bitcode(library._final_module.as_bitcode(), context)
+    module = binding.parse_bitcode(final_bitcode(function), context)
     try:
         module.get_function(function.native_name).name = _ENTRY
         for value in (*module.functions, *module.global_variables):
             if not value.is_declaration:
                 value.linkage = "external" if value.name in (_ENTRY, CONTEXT) else "internal"
         # Once all callees are internal, LLVM sees that they raise nothing, and drops the code for exceptions.
-        builder = library.codegen._pass_builder()
+        builder = pass_builder()
         builder.getModulePassManager().run(module, builder)
         values = (*module.functions, *module.global_variables)
         outside = tuple(each.name for each in values if each.is_declaration and not each.name.startswith("llvm."))
         for name in outside:
             if not binding.address_of_symbol(name):
                 raise AbiError(f"the native function {function.__name__} refers to {name}, which is not loaded.")
-        return bytes(library.codegen._tm.emit_object(module)), outside
+        return machine_code(module), outside
     finally:
         module.close()
         context.close()

@@ -11,6 +11,7 @@ import numpy as np
 from llvmlite import binding, ir
 from numba.core import cgutils
 
+from bridge.compat.cpython import C_POINTER
 from bridge.errors import BridgeError, SignatureError
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.call_frame import STREAM_WORD, emit_word
@@ -199,7 +200,7 @@ class _Entry:
 
 def _stated(ctype: Any) -> tuple[np.dtype[Any] | None, bool]:
     """The dtype of a ctypes number, or of what a pointer points to, if it has one; and whether it is a pointer."""
-    is_pointer = isinstance(ctype, type) and issubclass(ctype, ctypes.c_void_p | ctypes.c_char_p | ctypes._Pointer)
+    is_pointer = isinstance(ctype, type) and issubclass(ctype, ctypes.c_void_p | ctypes.c_char_p | C_POINTER)
     if isinstance(ctype, type) and issubclass(ctype, ctypes.c_void_p | ctypes.c_char_p):
         ctype = getattr(ctype, "_dtype_", None)  # of numpy.ctypeslib.ndpointer
     try:

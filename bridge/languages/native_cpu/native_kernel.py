@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numba.core.ccallback import CFunc
 
+from bridge.compat.cpython import C_FUNCTION
 from bridge.errors import KernelTypeError, SignatureError
 from bridge.ffi.native.object_code import assembled
 from bridge.ffi.plans.host import HostPlan
@@ -183,7 +184,7 @@ _NEEDS_GIL = 4
 def _address_of(function: Any) -> int:
     """Where a C function is loaded."""
     kind, address = type(function), None
-    if isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+    if isinstance(function, C_FUNCTION):
         address = None if function._flags_ & _NEEDS_GIL else ctypes.cast(function, ctypes.c_void_p).value
     elif kind.__name__ == "PyCapsule":
         name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))

@@ -13,6 +13,7 @@ from numba.core import types
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.np.numpy_support import from_dtype
 
+from bridge.compat.numba import again, takes_new_types
 from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelCompileError
 from bridge.languages.language import Definition
@@ -49,14 +50,17 @@ class NumbaDefinition(Definition):
         return len(self._overloads) - 1
 
 
+_HALVES = ("float16", "bfloat16")
+
+
 def numba_type(array: ArrayType) -> types.Array:
     """Numba's type of a C-contiguous array."""
     return types.Array(_item_type(array.dtype), array.rank, "C", readonly=not array.writable)
 
 
 def _item_type(dtype: str) -> types.Type:
-    if dtype in ("float16", "bfloat16"):
-        from bridge.languages.numba_cpu.half_precision import BFLOAT16, FLOAT16  # changes Numba
+    if dtype in _HALVES:
+        from bridge.languages.numba_cpu.half_precision import BFLOAT16, FLOAT16  # registers them with Numba
 
         return BFLOAT16 if dtype == "bfloat16" else FLOAT16
     return from_dtype(np.dtype(dtype))
@@ -92,18 +96,22 @@ def compile_kernel(definition: NumbaDefinition, array_types: tuple[types.Array, 
 
 def _compiled(dispatcher: CPUDispatcher, array_types: tuple[types.Array, ...]) -> Any:
     try:
-        dispatcher.compile(array_types)
+        if not any(array.dtype.name in _HALVES for array in array_types):
+            dispatcher.compile(array_types)
+            return dispatcher.overloads[array_types]
     except NotImplementedError as error:
-        if str(error) != "float16":
+        if str(error) != "float16":  # the kernel has no such array, but uses np.float16
             raise
-        _item_type("float16")  # the kernel has no such array, but uses np.float16
+    from bridge.languages.numba_cpu.half_precision import known_to_numba
+
+    with known_to_numba():
         dispatcher.compile(array_types)
     return dispatcher.overloads[array_types]
 
 
 def _check_declared(definition: NumbaDefinition, array_types: tuple[types.Array, ...]) -> None:
     """Raises KernelCompileError if a kernel with explicit signatures has none for these types."""
-    if definition.dispatcher._can_compile:
+    if takes_new_types(definition.dispatcher):
         return
     declared = [signature.args for signature in definition.dispatcher.nopython_signatures]
     writable = [types.Array(array.dtype, array.ndim, "C") for array in array_types]
@@ -138,14 +146,8 @@ def _compilable(definition: NumbaDefinition) -> CPUDispatcher:
     """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""
     dispatcher = definition.dispatcher
     options = {**dispatcher.targetoptions, "boundscheck": True} if checks_bounds() else dispatcher.targetoptions
-    if dispatcher._can_compile and options == dispatcher.targetoptions:
-        return dispatcher
-    return CPUDispatcher(
-        dispatcher.py_func,
-        locals=dispatcher.locals,
-        targetoptions=options,
-        pipeline_class=dispatcher._compiler.pipeline_class,
-    )
+    own = takes_new_types(dispatcher) and options == dispatcher.targetoptions
+    return dispatcher if own else again(dispatcher, options)
 
 
 def _listed(array_types: Iterable[types.Type]) -> str:

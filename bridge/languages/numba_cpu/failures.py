@@ -15,11 +15,11 @@ from typing import Any
 import numba
 from llvmlite import ir
 from numba.core import cgutils
-from numba.core.callconv import excinfo_ptr_t
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.types import int64
 
+from bridge.compat.numba import status_of
 from bridge.ffi.native.abi import ERROR
 from bridge.ffi.native.addresses import c_function, c_string
 from bridge.ffi.native.exception_text import describe, error_code
@@ -154,8 +154,7 @@ def _emit_fail(
     builder: ir.IRBuilder, frame: ir.Value, code: ir.Value, exception_info: ir.Value, record: ir.Value
 ) -> None:
     context = cpu_target.target_context
-    info = builder.bitcast(exception_info, excinfo_ptr_t)
-    status = context.call_conv._get_return_status(builder, code, info)
+    status = status_of(builder, code, exception_info)
     with cgutils.if_likely(builder, status.is_error):
         api = context.get_python_api(builder)
         gil = api.gil_ensure()

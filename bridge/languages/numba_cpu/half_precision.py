@@ -3,30 +3,27 @@
 Numba has neither (https://github.com/numba/numba/issues/4402). Here an element of 16 bits becomes a float32 when it is
 read, and is rounded once when it is stored. So everything is computed in float32, as JAX does it.
 
-The bridge imports this module when it compiles the first kernel that needs it. Four parts of Numba change then, for
-these types only.
+The bridge imports this module when it compiles the first kernel that needs it, and changes four parts of Numba while
+such a kernel compiles (:func:`bridge.compat.numba.compiling_halves`).
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.datamodel import models
-from numba.core.registry import cpu_target
 from numba.core.typeconv import Conversion
 from numba.extending import NativeValue, box, lower_builtin, lower_cast, overload, register_model, unbox
-from numba.np import numpy_support
-from numba.parfors import parfor_lowering
+
+from bridge.compat.numba import compiling_halves, converts_float16
+from bridge.errors import KernelCompileError
 
 _I16, _I32, _I64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _F16, _F32, _F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
-
-CONVERTS_FLOAT16 = "+f16c" in cpu_target.target_context.codegen()._tm_features
-"""Whether the processor converts float16. If not, LLVM would call functions that Numba does not have."""
 
 
 class Half(types.Float):  # type: ignore[misc]
@@ -62,34 +59,16 @@ class Half(types.Float):  # type: ignore[misc]
 
 FLOAT16, BFLOAT16 = Half("float16"), Half("bfloat16")
 
-# What follows is needed with Numba 0.62 to 0.68 at least. numba.np.npyimpl asks this set for the numbers that NumPy's
-# functions take, at each call.
-types.number_domain = types.number_domain | {FLOAT16, BFLOAT16}
-# Numba finds the loop of a NumPy function by the NumPy dtype: numpy_support.as_dtype makes it from str(type), and uses
-# str for nothing else. These types compute as float32 does.
-numpy_support.str = lambda kind: "float32" if isinstance(kind, Half) else str(kind)
-# numpy.float16 in a kernel, as a type of numbers and of arrays. Numba's own float16 has no code for CPUs.
-numpy_support.FROM_DTYPE.update({np.dtype(np.float16): FLOAT16, np.dtype("bfloat16"): BFLOAT16})
 
+def known_to_numba() -> contextlib.AbstractContextManager[None]:
+    """Makes Numba compute with the two types in the block, and take ``numpy.float16`` in a kernel for one of them.
 
-@functools.wraps(lower_parallel_loop := parfor_lowering._lower_parfor_parallel)
-def _lower_parallel_loop(lowerer: Any, loop: Any) -> None:
-    """Hands numbers to the body of a parallel loop as float32: Numba takes their form in memory for the other form."""
-    kinds = lowerer.fndesc.typemap
-    lowerer.fndesc.typemap = {name: _as_number(kind) for name, kind in kinds.items()}
-    try:
-        lower_parallel_loop(lowerer, loop)
-    finally:
-        lowerer.fndesc.typemap = kinds
-
-
-def _as_number(kind: types.Type) -> types.Type:
-    if isinstance(kind, types.BaseAnonymousTuple):
-        return types.BaseTuple.from_types(tuple(map(_as_number, kind.types)))
-    return types.float32 if isinstance(kind, Half) else kind
-
-
-parfor_lowering._lower_parfor_parallel = _lower_parallel_loop
+    Raises:
+        KernelCompileError: The processor does not convert float16; LLVM would call functions that are not there.
+    """
+    if not converts_float16():
+        raise KernelCompileError("this processor does not convert float16. Convert the arrays to float32.")
+    return compiling_halves({np.dtype(np.float16): FLOAT16, np.dtype("bfloat16"): BFLOAT16})
 
 
 @register_model(Half)
@@ -162,14 +141,14 @@ def _widened(builder: Any, kind: Half, bits: Any) -> Any:
     """The float32 that is equal to a number of 16 bits."""
     if kind == BFLOAT16:
         return builder.bitcast(builder.shl(builder.zext(bits, _I32), _I32(16)), _F32)
-    return builder.fpext(builder.bitcast(bits, _F16), _F32) if CONVERTS_FLOAT16 else _of_float16(builder, bits)
+    return builder.fpext(builder.bitcast(bits, _F16), _F32)
 
 
 def _narrowed(builder: Any, kind: Half, value: Any) -> Any:
     """The number of 16 bits that is next to a float32; of two that are as near, the even one."""
     if kind == BFLOAT16:
         return _to_bfloat16(builder, value)
-    return builder.bitcast(builder.fptrunc(value, _F16), _I16) if CONVERTS_FLOAT16 else _to_float16(builder, value)
+    return builder.bitcast(builder.fptrunc(value, _F16), _I16)
 
 
 def _rounded_to_odd(builder: Any, value: Any) -> Any:
@@ -197,36 +176,3 @@ def _to_bfloat16(builder: Any, value: Any) -> Any:
     nan = builder.icmp_unsigned(">", builder.and_(bits, _I32(0x7FFFFFFF)), _I32(0x7F800000))
     quiet = builder.or_(bits, _I32(0x400000))
     return builder.trunc(builder.lshr(builder.select(nan, quiet, nearest), _I32(16)), _I16)
-
-
-def _of_float16(builder: Any, bits: Any) -> Any:
-    wide = builder.zext(bits, _I32)
-    sign = builder.shl(builder.and_(wide, _I32(0x8000)), _I32(16))
-    moved = builder.shl(builder.and_(wide, _I32(0x7FFF)), _I32(13))
-    exponent = builder.and_(moved, _I32(0x7C00 << 13))
-    normal = builder.add(moved, _I32(112 << 23))
-    special = builder.add(moved, _I32(224 << 23))  # infinity and NaN
-    # A subnormal number is a fraction of 2**-14. No float32 here is subnormal, because XLA's threads make these zero.
-    fraction = builder.bitcast(builder.add(moved, _I32(113 << 23)), _F32)
-    small = builder.bitcast(builder.fsub(fraction, _F32(2.0**-14)), _I32)
-    result = builder.select(builder.icmp_unsigned("==", exponent, _I32(0)), small, normal)
-    result = builder.select(builder.icmp_unsigned("==", exponent, _I32(0x7C00 << 13)), special, result)
-    return builder.bitcast(builder.or_(result, sign), _F32)
-
-
-def _to_float16(builder: Any, value: Any) -> Any:
-    bits = builder.bitcast(value, _I32)
-    size = builder.and_(bits, _I32(0x7FFFFFFF))
-    odd = builder.and_(builder.lshr(size, _I32(13)), _I32(1))
-    rebased = builder.sub(size, _I32(112 << 23))
-    normal = builder.lshr(builder.add(rebased, builder.add(odd, _I32(0xFFF))), _I32(13))
-    # The last bit of a float32 next to 0.5 is worth as much as the last bit of a subnormal float16, so the sum is
-    # rounded to it.
-    fraction = builder.fadd(builder.bitcast(size, _F32), _F32(0.5))
-    small = builder.sub(builder.bitcast(fraction, _I32), _I32(126 << 23))
-    result = builder.select(builder.icmp_unsigned("<", size, _I32(113 << 23)), small, normal)
-    result = builder.select(builder.icmp_unsigned(">=", size, _I32(143 << 23)), _I32(0x7C00), result)
-    nan = builder.or_(_I32(0x7E00), builder.and_(builder.lshr(size, _I32(13)), _I32(0x3FF)))
-    result = builder.select(builder.icmp_unsigned(">", size, _I32(0x7F800000)), nan, result)
-    sign = builder.and_(builder.lshr(bits, _I32(16)), _I32(0x8000))
-    return builder.trunc(builder.or_(result, sign), _I16)

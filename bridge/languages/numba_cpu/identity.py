@@ -15,6 +15,7 @@ import numpy as np
 from llvmlite import binding, ir
 from numba.core.environment import lookup_environment
 
+from bridge.compat import numba as compat
 from bridge.errors import KernelCompileError
 from bridge.languages.numba_cpu.linking import opened
 from bridge.source.llvm_code import Find, LlvmDefinition, portable_code
@@ -34,18 +35,17 @@ def code_of(compiled: Any, kernel: str) -> str | None:
     Raises:
         KernelCompileError: The code calls a function that is not loaded. The call would end the process.
     """
-    codegen = compiled.library.codegen
     local = False
 
     def replace(definition: LlvmDefinition, find: Find) -> str | None:
         nonlocal local
         name = definition.name.strip('@"')
-        if name.startswith("numba.dynamic.globals"):
+        if name.startswith(compat.DYNAMIC_GLOBALS):
             address = re.search(r"inttoptr \(i64 (\d+) to ptr\)", definition.text)
             place = _place_of(int(address[1])) if address else None
             local = local or place is None
             return place or ""
-        if name.startswith("_ZN08NumbaEnv"):
+        if name.startswith(compat.ENVIRONMENT):
             environment = lookup_environment(name)
             constants = [] if environment is None else environment.consts
             local = local or not all(map(_is_plain, constants))
@@ -63,17 +63,17 @@ def code_of(compiled: Any, kernel: str) -> str | None:
         if name.startswith(("llvm.", "__svml_")):
             return
         address = binding.address_of_symbol(name)
-        if not address and not codegen._engine.is_symbol_defined(name):
+        if not address and not compat.is_loaded(name):
             raise KernelCompileError(
                 f"{kernel} calls the function {name!r}, which is not loaded in this process. Load the library that has "
                 "it with llvmlite.binding.load_library_permanently."
             )
         local = local or _place_of(address) is None
 
-    with opened(compiled) as module:
+    with opened(compiled) as (module, _):
         text = str(module)
     code = portable_code([text], compiled.fndesc.llvm_func_name, replace, outside)
-    return None if local else f"{codegen.magic_tuple()}\n{code}"
+    return None if local else f"{compiled.library.codegen.magic_tuple()}\n{code}"
 
 
 def _place_of(address: int | None) -> str | None:
@@ -113,7 +113,7 @@ def _pickled(definition: LlvmDefinition, find: Find) -> str | None:
 
 
 _ESCAPE = re.compile(rb"\\(\\|[0-9A-F]{2})")
-_GENERATED = re.compile(r"_ZN08NumbaEnv\w+")
+_GENERATED = re.compile(rf"{compat.ENVIRONMENT}\w+")
 
 
 def _byte(escape: re.Match[bytes]) -> bytes:

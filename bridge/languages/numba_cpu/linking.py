@@ -16,26 +16,19 @@ from typing import Any
 from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.core.compiler_lock import global_compiler_lock
-from numba.np import arrayobj
 
+from bridge.compat import numba as compat
 from bridge.ffi.native.call_frame import emit_extents, emit_word
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.numba_cpu import failures, parallel
 from bridge.languages.numba_cpu.failures import COUNT, FAIL, FAIL_TYPE, I64, POINTER, RECORD, emit_new_record, word
 
-PARALLEL_FOR = "numba_parallel_for"
-"""Runs the body of a parallel loop on the threads of Numba's threading layer."""
-
 _REPLACED: dict[str, Callable[[], int]] = {
-    PARALLEL_FOR: parallel.for_address,
-    "get_thread_id": parallel.thread_number_address,
-    "numba_gil_release": failures.gil_release_address,
+    compat.PARALLEL_FOR: parallel.for_address,
+    compat.THREAD_NUMBER: parallel.thread_number_address,
+    compat.RELEASE_GIL: failures.gil_release_address,
 }
 """The functions of Numba's runtime that the bridge replaces in its copy of a kernel, and what it calls instead."""
-
-_ENVIRONMENT = "_ZN08NumbaEnv"
-_CALLS_ITSELF = ".numba.unresolved$"
-# How the variables begin that hold the address of a function which calls itself. Its name follows.
 
 _serials = itertools.count()
 
@@ -43,19 +36,26 @@ _ENTRY = ir.FunctionType(I64, [I64] * 5)
 
 
 @contextlib.contextmanager
-def opened(compiled: Any, *added: str) -> Iterator[binding.ModuleRef]:
+def opened(compiled: Any, *added: str) -> Iterator[tuple[binding.ModuleRef, Callable[[str], None]]]:
     """Numba's code of a kernel, with other LLVM code, in an LLVM module that is closed at the end of the block.
+
+    Also yields a function that links the module with more code.
 
     The module has a context of its own, because LLVM frees types and constants with their context. Python's garbage
     collector would not close them in order, so no LLVM object lives longer than the block.
     """
     context = binding.create_context()
-    module = binding.parse_bitcode(_bitcode(compiled.library), context)
+    module = binding.parse_bitcode(compat.bitcode(compiled.library), context)
+
+    def add(code: str) -> None:
+        module.link_in(binding.parse_assembly(code, context))
+
     try:
-        _link_recursion(module, compiled)
+        compat.check_code(compiled, module)
+        _link_recursion(module, compiled, context)
         for code in added:
-            module.link_in(binding.parse_assembly(code, context))
-        yield module
+            add(code)
+        yield module, add
     finally:
         module.close()
         context.close()
@@ -69,7 +69,7 @@ def keep_only(module: binding.ModuleRef, name: str) -> None:
     here. The variables of environments stay: Numba sets one of each name, for all modules.
     """
     for value in (*module.functions, *module.global_variables):
-        if not value.is_declaration and not value.name.startswith(_ENVIRONMENT):
+        if not value.is_declaration and not value.name.startswith(compat.ENVIRONMENT):
             value.linkage = "external" if value.name == name else "internal"
             value.name = value.name if value.name == name else f"{name}.{value.name}"
 
@@ -83,8 +83,8 @@ def load(compiled: Any, arrays: Sequence[types.Array], kernel: str) -> HostPlan:
         arrays: C-contiguous Numba array types, inputs then outputs.
         kernel: Its name, for error messages.
     """
-    codegen, entry = compiled.library.codegen, f"bridge_entry_{next(_serials)}"
-    with opened(compiled) as module:
+    entry = f"bridge_entry_{next(_serials)}"
+    with opened(compiled) as (module, add):
         functions = {function.name: function for function in module.functions}
         for name in functions.keys() & _REPLACED.keys():
             functions[name].name = f"bridge_{name}"
@@ -93,16 +93,13 @@ def load(compiled: Any, arrays: Sequence[types.Array], kernel: str) -> HostPlan:
         elsewhere = not functions.keys().isdisjoint(_REPLACED)
         # Numba calls set_num_threads by its address, one of the dynamic globals.
         sets_threads = compiled.library.has_dynamic_globals and bool(binding.address_of_symbol("set_num_threads"))
-        text = _entry_code(compiled, arrays, kernel, entry, elsewhere, sets_threads)
-        module.link_in(binding.parse_assembly(text, module._context))
+        add(_entry_code(compiled, arrays, kernel, entry, elsewhere, sets_threads))
         keep_only(module, entry)
         module.verify()
-        _optimise(module, codegen)
-        engine = codegen._engine._ee
-        engine.add_object_file(binding.ObjectFileRef.from_data(codegen._tm.emit_object(module)))
-        engine.finalize_object()
+        _optimise(module)
+        address = compat.load(module, entry)
     # Machine code holds addresses of Python objects: of environments, and of what Numba calls dynamic globals.
-    return HostPlan(int(engine.get_function_address(entry)), alive=compiled)
+    return HostPlan(address, alive=compiled)
 
 
 def _entry_code(
@@ -126,7 +123,7 @@ def _entry_code(
     frame, buffers, data, batch_rank, _ = function.args
     builder = ir.IRBuilder(function.append_basic_block())
     arguments = [
-        _array(
+        compat.array_value(
             context,
             builder,
             array,
@@ -161,25 +158,7 @@ def _entry_code(
     return str(module)
 
 
-def _array(context: Any, builder: ir.IRBuilder, array: types.Array, shape: list[Any], data: Any) -> Any:
-    """A Numba array of this shape over the memory at ``data``."""
-    size = I64(context.get_abi_sizeof(context.get_data_type(array.dtype)))
-    strides = [size]
-    for extent in reversed(shape[1:]):
-        strides.insert(0, builder.mul(strides[0], extent))
-    value = context.make_array(array)(context, builder)
-    arrayobj.populate_array(
-        value,
-        data=builder.inttoptr(data, context.get_data_type(array.dtype).as_pointer()),
-        shape=shape,
-        strides=strides[: array.ndim],
-        itemsize=size,
-        meminfo=None,
-    )
-    return value._getvalue()
-
-
-def _link_recursion(module: binding.ModuleRef, compiled: Any) -> None:
+def _link_recursion(module: binding.ModuleRef, compiled: Any, context: binding.ContextRef) -> None:
     """Makes functions that call themselves call this copy of themselves, not Numba's own one.
 
     Numba loads their addresses from variables that its engine sets. If such a function calls itself with other types
@@ -187,13 +166,13 @@ def _link_recursion(module: binding.ModuleRef, compiled: Any) -> None:
     """
     homes = {each.fndesc.llvm_func_name: each.library for each in _callees(compiled, set())}
     known: set[str] = set()
-    while names := {each.name for each in module.global_variables if each.name.startswith(_CALLS_ITSELF)} - known:
+    while names := {each.name for each in module.global_variables if each.name.startswith(compat.CALLS_ITSELF)} - known:
         known |= names
         for name in names:
-            if (home := homes.get(called := name.removeprefix(_CALLS_ITSELF))) is not None:
+            if (home := homes.get(called := name.removeprefix(compat.CALLS_ITSELF))) is not None:
                 text = f'@"{name}" = constant ptr @"{called}"\ndeclare i32 @"{called}"(...)\n'
-                module.link_in(binding.parse_assembly(text, module._context))
-                module.link_in(binding.parse_bitcode(_bitcode(home), module._context))
+                module.link_in(binding.parse_assembly(text, context))
+                module.link_in(binding.parse_bitcode(compat.bitcode(home), context))
 
 
 def _callees(compiled: Any, seen: set[int]) -> Iterator[Any]:
@@ -206,12 +185,8 @@ def _callees(compiled: Any, seen: set[int]) -> Iterator[Any]:
                 yield from _callees(callee, seen)
 
 
-def _bitcode(library: Any) -> bytes:
-    return bytes(library._get_module_for_linking().as_bitcode())
-
-
-def _optimise(module: binding.ModuleRef, codegen: Any) -> None:
+def _optimise(module: binding.ModuleRef) -> None:
     """Optimises a linked kernel. In Numba's own copy other modules may call its helpers; here LLVM inlines them."""
-    passes, builder = codegen._module_pass_manager()
+    passes, builder = compat.module_passes()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, builder)

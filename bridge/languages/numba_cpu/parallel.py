@@ -21,9 +21,9 @@ import warnings
 from typing import Any
 
 import numba
-from llvmlite import binding
 from numba.core.types import int64
 
+from bridge.compat.numba import PARALLEL_FOR, THREAD_NUMBER, runtime_address
 from bridge.errors import AbiError, AbiWarning
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.object_code import LoadedObject, prepared
@@ -118,12 +118,10 @@ def _context() -> ctypes.Array[ctypes.c_int64]:
         words[index] = c_function(function)
     words[_PART_KEY], words[_RECORD_KEY] = _PART.key, RECORD.key
     for index, name in (
-        (_GET_THREADS, "get_num_threads"), (_SET_THREADS, "set_num_threads"), (_LAYER_FOR, "numba_parallel_for"),
-        (_LAYER_NUMBER, "get_thread_id"),
+        (_GET_THREADS, "get_num_threads"), (_SET_THREADS, "set_num_threads"), (_LAYER_FOR, PARALLEL_FOR),
+        (_LAYER_NUMBER, THREAD_NUMBER),
     ):  # fmt: skip
-        address = binding.address_of_symbol(name)
-        assert address is not None, "no kernel with a parallel loop has been compiled"
-        words[index] = address
+        words[index] = runtime_address(name)
     if numba.threading_layer() == "workqueue":  # can run only one loop at a time
         mutex = Mutex.new()
         words[_MUTEX], words[_ACQUIRE], words[_RELEASE] = mutex.mutex, mutex.acquire, mutex.release

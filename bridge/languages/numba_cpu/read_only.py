@@ -17,7 +17,8 @@ from llvmlite import binding
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
-from bridge.languages.numba_cpu.linking import PARALLEL_FOR, keep_only, opened
+from bridge.compat.numba import PARALLEL_FOR, data_arguments, pass_builder
+from bridge.languages.numba_cpu.linking import keep_only, opened
 
 _STAND_INS = {
     PARALLEL_FOR: f"""
@@ -41,10 +42,6 @@ _WRITTEN = {"numba_xxdot": 5, "numba_xxgemv": 9, "numba_xxgemm": 12, "NRT_Free":
 """Functions of Numba that keep no address, and the argument through which each writes. What ``NRT_Free`` frees is the
 copy that an assignment makes if its two arrays may overlap."""
 
-# A compiled function takes two pointers for its result and its exception, then for each array: meminfo, parent, number
-# of items, bytes of an item, data, extents and strides.
-_FIRST, _DATA, _FIELDS = 2, 4, 5
-
 
 @global_compiler_lock
 def changed_inputs(compiled: Any, arrays: Sequence[types.Array]) -> tuple[int, ...]:
@@ -54,27 +51,27 @@ def changed_inputs(compiled: Any, arrays: Sequence[types.Array]) -> tuple[int, .
         compiled: Numba's ``CompileResult`` of the kernel for exactly ``arrays``.
         arrays: Numba array types, inputs then outputs.
     """
-    name, codegen = compiled.fndesc.llvm_func_name, compiled.library.codegen
-    with opened(compiled) as module:
+    name = compiled.fndesc.llvm_func_name
+    with opened(compiled) as (module, _):
         if not (unproven := _unproven(module, name, arrays)):
             return ()
         used = [_STAND_INS[each.name] for each in module.functions if each.name in _STAND_INS and each.is_declaration]
-    with opened(compiled, *used) as module:
+    with opened(compiled, *used) as (module, _):
         keep_only(module, name)
         for function in module.functions:
             if not function.is_declaration and function.name != name:
                 function.add_function_attribute("alwaysinline")
-        _inline(module, codegen)
+        _inline(module)
         unproven = _unproven(module, name, arrays)
         kernel = module.get_function(name)
         users = _users(str(kernel))
-        pointers = [_LOCAL.findall(str(pointer))[-1] for pointer in _data_pointers(kernel, arrays)]
+        pointers = [_LOCAL.findall(str(pointer))[-1] for pointer in data_arguments(kernel, arrays)]
         return tuple(index for index in unproven if _is_changed(pointers[index], users, module))
 
 
 def _unproven(module: binding.ModuleRef, name: str, arrays: Sequence[types.Array]) -> list[int]:
     """The read-only arrays that LLVM itself has not shown to stay unchanged."""
-    arguments = _data_pointers(module.get_function(name), arrays)
+    arguments = data_arguments(module.get_function(name), arrays)
     return [
         index
         for index, array in enumerate(arrays)
@@ -82,24 +79,15 @@ def _unproven(module: binding.ModuleRef, name: str, arrays: Sequence[types.Array
     ]
 
 
-def _data_pointers(function: binding.ValueRef, arrays: Sequence[types.Array]) -> list[binding.ValueRef]:
-    arguments, at, found = list(function.arguments), _FIRST, []
-    for array in arrays:
-        found.append(arguments[at + _DATA])
-        at += _FIELDS + 2 * array.ndim
-    assert at == len(arguments), f"{len(arguments)} arguments for {arrays}"
-    return found
-
-
-def _inline(module: binding.ModuleRef, codegen: Any) -> None:
+def _inline(module: binding.ModuleRef) -> None:
     for _ in range(2):  # first the loops, which call their bodies by address
         passes = binding.create_new_module_pass_manager()
         passes.add_always_inliner_pass()
-        passes.run(module, codegen._pass_builder())
+        passes.run(module, pass_builder())
     passes = binding.create_new_module_pass_manager()
     passes.add_sroa_pass()  # what tuples, and the arguments of a loop's body, hold
     passes.add_post_order_function_attributes_pass()  # of functions that call themselves
-    passes.run(module, codegen._pass_builder())
+    passes.run(module, pass_builder())
 
 
 _NAME = r'(?:"[^"]*"|[-$.\w]+)'

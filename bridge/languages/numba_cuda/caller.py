@@ -9,14 +9,13 @@ from typing import Any
 
 from numba import cuda
 from numba.cuda.cudadrv import devices
-from numba.cuda.cudadrv.driver import _to_core_stream
 
+from bridge.compat.numba_cuda import attached, core_stream, launch_by_numba, working
 from bridge.ffi.plans.host import HostPlan, python_plan
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.machine_code import check_launch
 from bridge.languages.numba_cuda.cuda_compilation import load_function, name_of
 from bridge.languages.numba_cuda.device_memory import StreamMemory, device_array
-from bridge.languages.numba_cuda.patches import launch_by_numba, working
 
 
 class Caller:
@@ -42,14 +41,10 @@ class Caller:
     def __call__(self, stream: int, ordinal: int, addresses: Sequence[int]) -> None:
         """Calls the function; the device's context is current."""
         work = _work(stream, ordinal)
-        # XLA has made the context current. If it is attached, Numba does not ask the driver at each array and launch.
-        devices._runtime._set_attached_context(work.context)
-        try:
+        # XLA has made the context current.
+        with attached(work.context), working(work):
             arrays = [self._array(ordinal, index, address) for index, address in enumerate(addresses)]
-            with working(work):
-                self._function(*arrays, work.stream)
-        finally:
-            devices._runtime._set_attached_context(None)
+            self._function(*arrays, work.stream)
 
     def _make_array(self, ordinal: int, index: int, address: int) -> Any:
         context = devices.gpus[ordinal].get_primary_context()
@@ -57,7 +52,7 @@ class Caller:
 
 
 class _CallWork:
-    """What callables do on one stream: a :class:`~bridge.languages.numba_cuda.patches.Work`."""
+    """What callables do on one stream: a :class:`~bridge.compat.numba_cuda.Work`."""
 
     def __init__(self, stream: int, ordinal: int):
         self.context = devices.gpus[ordinal].get_primary_context()
@@ -79,7 +74,7 @@ class _CallWork:
         # Earlier work may wait for other devices, so nothing is locked while it runs.
         cuda.external_stream(int(stream.handle)).synchronize()
         with _raising:
-            launch_by_numba(kernel, arguments, grid, block, _to_core_stream(0), shared_bytes)
+            launch_by_numba(kernel, arguments, grid, block, core_stream(0), shared_bytes)
 
     def call_driver(self, function: str) -> None:
         """Everything is allowed."""

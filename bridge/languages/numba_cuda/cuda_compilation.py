@@ -69,10 +69,13 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
     """
     from numba.cuda import types
 
+    from bridge.compat import numba_cuda as compat
+
     array_types = tuple(numba_type(array) for array in arrays)
     try:
         dispatcher = definition.dispatcher
-        if not dispatcher._can_compile:
+        compat.check_layout()
+        if not compat.takes_new_types(dispatcher):
             check_declared(definition, array_types)
             dispatcher = _again(dispatcher)
         return compile_now(dispatcher, (*array_types, *defaults(definition, len(array_types), types)))
@@ -109,9 +112,11 @@ def compile_now(dispatcher: Any, array_types: tuple[Any, ...]) -> Any:
     Linked files are part of the code. So a kernel that was linked before, without the bridge, is linked again: its
     files may have changed since.
     """
+    from bridge.compat import numba_cuda as compat
+
     was_compiled = array_types in dispatcher.overloads
     compiled = dispatcher.compile(array_types)
-    if was_compiled and compiled._codelibrary._linking_files and _CODE not in vars(compiled):
+    if was_compiled and compat.code(compiled).files and _CODE not in vars(compiled):
         compiled = dispatcher.overloads[array_types] = _again(dispatcher).compile(array_types)
     code_of(compiled)
     return compiled
@@ -134,24 +139,24 @@ def code_of(compiled: Any) -> str | None:
 
 
 def _write_code(compiled: Any) -> str | None:
-    library = compiled._codelibrary
-    code = portable_code(library.llvm_strs, library._entry_name, lambda definition, find: None)
-    own_setup = any(not each.__module__.startswith("numba.cuda.") for each in library._setup_functions)
-    if library.referenced_objects or own_setup or _ADDRESS.search(code):
+    from bridge.compat import numba_cuda as compat
+
+    made_from = compat.code(compiled)
+    code = portable_code(made_from.modules, made_from.name, lambda definition, find: None)
+    own_setup = any(not each.__module__.startswith("numba.cuda.") for each in made_from.setups)
+    if made_from.objects or own_setup or _ADDRESS.search(code):
         return None
-    linked = [_linked_code(file) for file in library._linking_files]
+    linked = [_linked_code(file) for file in made_from.files]
     if None in linked:
         return None
     options: dict[str, Any] = {
-        **library._nvvm_options,
-        "max_registers": library._max_registers,
-        "lto": library._lto,
+        **made_from.options,
         "debug": bool(compiled.debug),
         "lineinfo": bool(compiled.lineinfo),
         "cooperative": bool(compiled.cooperative),
         "shared_memory_carveout": compiled.shared_memory_carveout,
         # Metadata is no part of portable code.
-        "bounds": {bound for module in library.llvm_strs for bound in _BOUND.findall(module)},
+        "bounds": {bound for module in made_from.modules for bound in _BOUND.findall(module)},
     }
     if compiled.debug:
         # The code only has the number of an exception.
@@ -200,23 +205,6 @@ def _versions() -> tuple[str, ...]:
     return version("numba-cuda"), *map(str, nvrtc.nvrtcVersion()[1:])
 
 
-def loaded(compiled: Any, ordinal: int) -> Any:
-    """Numba's loaded kernel for a device whose context is current.
-
-    Numba loads the kernel once for each compute capability, not for each device. The library that it loads belongs to
-    no device. If it is loaded for a second device, numba-cuda 0.30 unloads it twice at exit, which corrupts the heap.
-    """
-    from numba import cuda
-
-    kernels = vars(compiled).setdefault("_bridge_kernels", {})
-    capability = cuda.gpus[ordinal].compute_capability
-    if capability not in kernels:
-        compiled.bind()
-        kernels[capability] = compiled._codelibrary.get_cufunc()
-    # Numba's own launches on this device find it here.
-    return compiled._codelibrary._cufunc_cache.setdefault(ordinal, kernels[capability])
-
-
 def name_of(compiled: Any) -> str:
     """The name of a compiled kernel, for errors. One from Numba's disk cache has the name of its machine code only."""
     function = getattr(compiled, "py_func", None)
@@ -225,6 +213,8 @@ def name_of(compiled: Any) -> str:
 
 def load_function(compiled: Any, ordinal: int) -> int:
     """The handle of a compiled kernel on a device whose context is current."""
+    from bridge.compat.numba_cuda import loaded
+
     return driver.load_function(loaded(compiled, ordinal).handle)
 
 
@@ -234,9 +224,9 @@ def waits_for_launch(compiled: Any, ordinal: int) -> bool:
     The PTX instruction is ``griddepcontrol.wait``, of compute capability 9.0 and later. A kernel that has it must reach
     it before it reads or writes anything that earlier launches use.
     """
-    from numba import cuda
+    from bridge.compat.numba_cuda import assembly
 
-    return "griddepcontrol.wait" in compiled._codelibrary.get_asm_str(cc=cuda.gpus[ordinal].compute_capability)
+    return "griddepcontrol.wait" in assembly(compiled, ordinal)
 
 
 def load_kernel(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]:

@@ -187,8 +187,7 @@ def _plan(
 
 def _load_raising(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> HostPlan:
     """The plan by which Python launches a kernel and raises its exceptions."""
-    from numba.cuda.cudadrv.driver import _to_core_stream
-
+    from bridge.compat.numba_cuda import core_stream
     from bridge.languages.numba_cuda.caller import Caller
 
     shape = options.shape
@@ -198,6 +197,6 @@ def _load_raising(name: str, options: CudaOptions, signature: Signature, compile
     def run(*arguments: Any) -> None:
         *arrays, stream = arguments
         if not shape.is_empty:
-            compiled.launch(arrays, shape.grid, shape.block, _to_core_stream(stream), shape.shared_bytes)
+            compiled.launch(arrays, shape.grid, shape.block, core_stream(stream), shape.shared_bytes)
 
     return Caller(name, run, array_shapes(signature)).plan()

@@ -5,12 +5,10 @@ Only the functions import numba-cuda-mlir, because ``import bridge`` must work w
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import re
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -89,33 +87,31 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType], capa
     from numba_cuda_mlir import types
     from numba_cuda_mlir.numba_cuda.np.numpy_support import from_dtype
 
+    from bridge.compat import numba_cuda_mlir as compat
+
     given = definition.dispatcher
     array_types = [
         types.Array(from_dtype(jnp.dtype(array.dtype)), array.rank, "C", readonly=not array.writable)
         for array in arrays
     ]
     try:
-        if not given._can_compile:
+        if not compat.takes_new_types(given):
             check_declared(definition, array_types)
         options = {**given.targetoptions, "chip": f"sm_{capability}"}
         dispatcher = type(given)(given.py_func, targetoptions=options)
-        with _compiling_for(capability):
+        with compat.compiling_for(capability):
             compiled = dispatcher.compile(types.void(*array_types, *defaults(definition, len(arrays), types)))
     except (BridgeError, Warning):
         raise
     except Exception as error:
         raise refused(definition, array_types, error) from error
-    about = compiled.metadata
-    text = _with_numbers_for_names(str(about["mlir_module_str"]).replace(f'chip = "sm_{capability}"', ""))
+    code = compat.code(compiled, [array.rank for array in arrays])
+    text = _with_numbers_for_names(code.mlir.replace(f'chip = "sm_{capability}"', ""))
     plain = {name: value for name, value in options.items() if isinstance(value, str | int | float | tuple)}
     del plain["chip"]
-    is_alone = not options.get("link") and not about["linked_external_link_items"]
-    return MlirCode(
-        bytes(about["cubin"]),
-        about["func_name"],
-        f"{sorted(plain.items())}\n{text}" if is_alone else None,
-        bool(about.get("use_cooperative")),
-    )
+    is_alone = code.is_alone and not options.get("link")
+    identity = f"{sorted(plain.items())}\n{text}" if is_alone else None
+    return MlirCode(code.cubin, code.name, identity, code.is_cooperative)
 
 
 _DEFINED = re.compile(r"(?:\bfunc\b[^@\n]*@([\w$]+)[^\n]*\{$|\bglobal\b[^@\n]*@([\w$]+))", re.MULTILINE)
@@ -126,27 +122,6 @@ def _with_numbers_for_names(text: str) -> str:
     names = dict.fromkeys(function or variable for function, variable in _DEFINED.findall(text))
     numbers = {name: str(number) for number, name in enumerate(names)}
     return re.sub(r"(?<=@)[\w$]+", lambda found: numbers.get(found[0], found[0]), text)
-
-
-_LOCK = threading.Lock()
-
-
-@contextlib.contextmanager
-def _compiling_for(capability: int) -> Iterator[None]:
-    """Lets the compiler take the GPU of this process for one of this compute capability.
-
-    This is the one place that uses a private name. numba-cuda-mlir 0.6 links for the GPU that it finds, also where the
-    option ``chip`` names an older one, and fails where there is none. The question to its makers is: "How does one
-    compile a kernel for a given chip, as ``numba.cuda.compile`` does, on a machine with another GPU or without one?"
-    """
-    from numba_cuda_mlir import tools
-
-    with _LOCK:
-        before, tools._cached_cc = tools._cached_cc, divmod(capability, 10)
-        try:
-            yield
-        finally:
-            tools._cached_cc = before
 
 
 def compile_for_gpus(

@@ -9,7 +9,6 @@ on the shapes of their arguments.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import numbers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +20,14 @@ from numba import cuda
 from numba.cuda.cudadrv import devices
 from numba.cuda.cudadrv.driver import MemoryPointer
 
+from bridge.compat.cpython import C_NUMBER
+from bridge.compat.numba_cuda import arguments_of, working
 from bridge.errors import RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.numba_cuda.cuda_compilation import code_of, load_kernel, name_of, waits_for_launch
 from bridge.languages.numba_cuda.device_memory import check, device_array
-from bridge.languages.numba_cuda.patches import working
 
 _ADVICE = (
     "With replay=True the function may only launch Numba-CUDA kernels on the stream it is given and make arrays with "
@@ -111,7 +111,7 @@ def record(
 
 
 class Recorder:
-    """Notes what a function does: a :class:`~bridge.languages.numba_cuda.patches.Work`.
+    """Notes what a function does: a :class:`~bridge.compat.numba_cuda.Work`.
 
     Args:
         name: The function, for errors.
@@ -159,10 +159,7 @@ class Recorder:
             self._refuse(f"{name_of(kernel)} is compiled with debug=True, so each launch waits for its exception")
         if any(isinstance(getattr(each, "value", each), np.ndarray) for each in arguments):
             self._refuse(f"{name_of(kernel)} was given an array of the host")
-        values: list[Any] = []
-        for kind, value in zip(kernel.argument_types, arguments, strict=False):  # Numba's defaults have no argument
-            kernel._prepare_args(kind, value, stream, [], values)
-        words = [_word(value) for value in values]
+        words = [_word(value) for value in arguments_of(kernel, arguments, stream)]
         places = [self._place(word) for word in words]
         self._is_portable &= all(map(self._belongs_here, arguments))
         launch = Launch(
@@ -215,7 +212,7 @@ class Recorder:
 
 def _word(value: Any) -> int:
     """A parameter of a kernel, as Numba prepares it, in one word."""
-    if isinstance(value, ctypes._SimpleCData):
+    if isinstance(value, C_NUMBER):
         return int.from_bytes(bytes(value), "little")
     return int(value) % 2**64
 

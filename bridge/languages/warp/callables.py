@@ -437,7 +437,7 @@ def _program(
         return bind(made.with_hidden_outputs(inputs), *arrays)[: len(specs)]
 
     key = "warp_callable", id(definition), python_call, has_side_effect, options.key, statics, configured()
-    return shared(key, lambda: jax.jit(Traced(call, name, names, check)))
+    return shared(key, lambda: jax.jit(Traced(call, name, names)))
 
 
 def _precise(p: WarpParameter) -> WarpParameter:

@@ -179,4 +179,4 @@ def _program(
         return with_adjoint(planned)(*align_varying(arrays))
 
     key = "jax_kernel", options.key, statics, settings, differentiable
-    return shared(key, lambda: jax.jit(Traced(call, name, names, check)))
+    return shared(key, lambda: jax.jit(Traced(call, name, names)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, KernelTypeError, LaunchError, numba_cuda_kernel
+from bridge.compat import numba_cuda_mlir as compat
 from bridge.ffi.plans.device import Patch
 from bridge.languages.numba_cuda import cuda_jit, mlir
 from suites.backends.numba_cuda_mlir import ported
@@ -117,7 +118,7 @@ def test_default_values_and_a_whole_grid_that_waits(wrap):
 
 
 def test_what_is_wrong_is_said(wrap):
-    with mlir._compiling_for(90):
+    with compat.compiling_for(90):
         declared = kernel_at(0, SOURCE.replace("cuda.jit", "cuda.jit('void(float64[:], float64[:])')"))
 
     def changed(old, new, **names):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, numba_kernel
+from bridge.compat import numba as compat
 from bridge.languages.numba_cpu import half_precision
 from suites.unit import processes
 from suites.unit.bridge import kernels
@@ -53,15 +54,6 @@ def assert_same_bits(got, expected):
     np.testing.assert_array_equal(got.view(unsigned)[~nan], expected.view(unsigned)[~nan])
 
 
-@pytest.fixture(params=["hardware", "integers"])
-def way(request, monkeypatch):
-    """How float16 is converted: by the processor, or by code for processors that cannot."""
-    if request.param == "hardware" and not half_precision.CONVERTS_FLOAT16:
-        pytest.skip("this processor does not convert float16")
-    monkeypatch.setattr(half_precision, "CONVERTS_FLOAT16", request.param == "hardware")
-    return request.param
-
-
 def near_ties(dtype):
     """Numbers between two neighbours of a dtype, a little less, and a little more, as float64."""
     with np.errstate(invalid="ignore"):
@@ -72,19 +64,19 @@ def near_ties(dtype):
 
 class TestEachConversionIsExact:
     @each_dtype
-    def test_to_float32(self, dtype, way):
+    def test_to_float32(self, dtype):
         got = numba_kernel(numba.njit(kernels.copy.py_func), Spec((2**16,), np.float32))(every(dtype))
         assert_same_bits(got, every(dtype).astype(np.float32))
 
     @each_dtype
-    def test_from_float32(self, dtype, way):
+    def test_from_float32(self, dtype):
         bits = np.random.default_rng(0).integers(0, 2**32, 2**20, dtype=np.uint32)
         with np.errstate(over="ignore", invalid="ignore"):
             x = np.concatenate([bits.view(np.float32), near_ties(dtype).astype(np.float32)])
             expected = x.astype(dtype)
         assert_same_bits(numba_kernel(numba.njit(kernels.copy.py_func), Spec(x.shape, dtype))(x), expected)
 
-    def test_from_float64_rounds_once(self, way):
+    def test_from_float64_rounds_once(self):
         with jax.enable_x64(True), np.errstate(over="ignore"):
             x = near_ties(np.float16)
             got = numba_kernel(numba.njit(kernels.copy.py_func), Spec(x.shape, np.float16))(x)
@@ -166,6 +158,20 @@ print(late, numba_kernel(rounded, spec)(x)[0] == np.float16(1 / 3), numba_kernel
 
 def test_numba_learns_the_dtypes_when_a_kernel_needs_them_even_as_a_number_alone():
     assert processes.output("-c", LATE) == "True True True"
+
+
+def test_what_is_changed_in_numba_for_a_kernel_ends_with_its_compilation():
+    x, y = normals(np.dtype(jnp.bfloat16))
+    before = [getattr(owner, name) for owner, name, _ in compat.patches_for_halves({})]
+    numba_kernel(kernel_of("out[0] = np.sqrt(x[0])"), Spec(x.shape, x.dtype))(x, y)
+    assert [getattr(owner, name) for owner, name, _ in compat.patches_for_halves({})] == before
+
+
+def test_a_processor_that_does_not_convert_float16_is_refused(monkeypatch):
+    monkeypatch.setattr(half_precision, "converts_float16", lambda: False)
+    x = jnp.ones(4, jnp.float16)
+    with pytest.raises(KernelCompileError, match=r"does not convert float16\. Convert the arrays to float32"):
+        numba_kernel(kernel_of("out[0] = x[0]"), Spec(x.shape, x.dtype))(x, x)
 
 
 @each_dtype
