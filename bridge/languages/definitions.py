@@ -12,8 +12,10 @@ import msgspec
 import numpy as np
 
 from bridge.errors import BridgeError
+from bridge.ffi.cuda.parameters import check_parameters
 from bridge.ffi.kernel_call import Call, hold_weakly
-from bridge.ffi.target import Target
+from bridge.ffi.plans.device import DevicePlan
+from bridge.ffi.target import Plan, Target
 from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
 from bridge.signature.array_types import Signature
 
@@ -116,7 +118,13 @@ class KernelCall(Call):
     def entry(self, platform: str) -> int:
         """Returns the address of the plan of the kernel, which is loaded now if it is new."""
         target, description = self.describe(platform)
-        return target.publish(description, self.compiled(platform).load)
+        return target.publish(description, lambda: self._load(platform))
+
+    def _load(self, platform: str) -> Plan:
+        plan = self.compiled(platform).load()
+        if isinstance(plan, DevicePlan):
+            check_parameters(plan.launches)
+        return plan
 
     def _compile(self, platform: str) -> Compiled:
         try:

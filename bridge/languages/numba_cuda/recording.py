@@ -175,6 +175,8 @@ class Recorder:
             parameters=tuple(WORD_BYTES * index for index in range(len(words))),
             patches=tuple(Patch(index, *place) for index, place in enumerate(places) if place is not None),
             cooperative=kernel.cooperative,
+            sizes=tuple(map(_size, values)),
+            compiler="numba-cuda",
         )
         self.launches.append((launch, kernel, arguments))
 
@@ -218,6 +220,13 @@ def _word(value: Any) -> int:
     if isinstance(value, ctypes._SimpleCData):
         return int.from_bytes(bytes(value), "little")
     return int(value) % 2**64
+
+
+def _size(value: Any) -> int:
+    """Bytes of a parameter. Numba leaves truth values and what fills a word as they are."""
+    if isinstance(value, ctypes._SimpleCData):
+        return ctypes.sizeof(value)
+    return 1 if isinstance(value, bool | np.bool_) else WORD_BYTES
 
 
 @contextlib.contextmanager
