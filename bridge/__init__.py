@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from bridge.languages.release import release
     from bridge.languages.triton import triton_kernel
     from bridge.languages.tvm_functions import tvm_ffi_kernel
-    from bridge.languages.warp.callables import warp_callable
+    from bridge.languages.warp.callable.warp_callable import warp_callable
     from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
-    from bridge.languages.warp.wrapping import jax_kernel
+    from bridge.languages.warp.jax_kernel import jax_kernel
     from bridge.operator.choice import use_backend
     from bridge.xla_custom_kernel import XLACustomKernel
 
@@ -96,7 +96,7 @@ _HOMES = {
     "cutile_kernel": "bridge.languages.cutile",
     "debug_mode": "bridge.debug.mode",
     "export_checks": "bridge.ffi.export",
-    "jax_kernel": "bridge.languages.warp.wrapping",
+    "jax_kernel": "bridge.languages.warp.jax_kernel",
     "jaxinfo_to_warpinfo": "bridge.languages.warp.dtypes",
     "jaxtype_to_warptype": "bridge.languages.warp.dtypes",
     "native_kernel": "bridge.languages.native_cpu.native_kernel",
@@ -107,7 +107,7 @@ _HOMES = {
     "triton_kernel": "bridge.languages.triton",
     "tvm_ffi_kernel": "bridge.languages.tvm_functions",
     "use_backend": "bridge.operator.choice",
-    "warp_callable": "bridge.languages.warp.callables",
+    "warp_callable": "bridge.languages.warp.callable.warp_callable",
 }
 """The module of each public name, which is imported when the name is first used. The other names are errors."""
 

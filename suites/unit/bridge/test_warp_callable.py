@@ -21,7 +21,7 @@ from bridge import (
     jax_kernel,
     warp_callable,
 )
-from bridge.languages.warp import recording
+from bridge.languages.warp.callable import recording
 from suites.backends.warp_blocks import wp
 from suites.unit.processes import output
 

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from bridge import PlatformError, jax_kernel, warp_callable
+from bridge.compat.warp import library
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
-from bridge.languages.warp import callables, cuda_plan, device_memory
+from bridge.languages.warp import cuda_plan
+from bridge.languages.warp.callable import callable_language, device_memory, plans
+from bridge.languages.warp.callable.recording import WarpRecording, record
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
-from bridge.languages.warp.recording import WarpRecording, record
-from bridge.languages.warp.settings import internals
 from bridge.signature.array_types import ArrayType
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
@@ -60,20 +61,23 @@ GPU = functools.cache(Gpu)
 def stand_in():
     """Gives programs for the CPU what programs for CUDA get."""
     one, on = GPU(), WarpRecording.on
-    library = internals().runtime.core
+    core = library()
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
         for of, name, new in (
             (WarpRecording, "on", lambda self, platform: on(self, "cuda")),
-            (callables._Callables, "target", lambda self, options, platform: one.target),
-            (callables, "_plan_host", callables._plan_device),
-            (cuda_plan, "load", one.load),
+            (callable_language._Callables, "target", lambda self, options, platform: one.target),
+            (callable_language, "plan_host", callable_language.plan_device),
+            (plans, "load", one.load),
             (cuda_plan, "local_ordinals", lambda: [0]),
             (wp, "is_cuda_available", lambda: True),
-            (library, "wp_alloc_pinned", lambda size, tag: library.wp_alloc_host(size, tag)),
+            (core, "wp_alloc_pinned", lambda size, tag: core.wp_alloc_host(size, tag)),
             (wp, "get_cuda_device", lambda ordinal: wp.get_device("cpu")),
             (driver, "limits", lambda function, ordinal: Limits()),
             (driver, "static_shared_bytes", lambda function: 0),
+            (driver, "allow_shared_bytes", lambda function, size: None),
+            (driver, "parameter_sizes", lambda function: None),
+            (driver, "current", lambda ordinal: contextlib.nullcontext()),
         ):
             stack.enter_context(mock.patch.object(of, name, new))
         yield one
@@ -156,9 +160,9 @@ def test_an_array_of_a_gpu_is_used_by_launches_on_its_device_only():
     made = record("fills", fills, lambda reserve: [wp.array(ptr=reserve(ARRAY), dtype=float, shape=8, device="cpu")])
     assert (made.homes, [len(each.on_cuda or [each]) for each in made.operations]) == ((gpu,), [1, 1, 1])
     assert made.writes_outside
-    other = mock.patch.multiple(cuda_plan, _devices=lambda name: {0: wp.get_device("cpu")})
+    other = mock.patch.multiple(plans, devices=lambda name: {0: wp.get_device("cpu")})
     with other, pytest.raises(PlatformError, match=r"^fills uses arrays on namespace"):
-        cuda_plan.recorded_launches("fills", [], [], made.homes)
+        plans.recorded_launches("fills", [], [], made.homes)
 
 
 def test_a_machine_without_a_gpu_exports_the_same_call_each_time():

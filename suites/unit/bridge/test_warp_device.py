@@ -3,6 +3,7 @@
 The launches are packed for Warp's CPU device: the same memory but for the machine code's address.
 """
 
+import contextlib
 from types import SimpleNamespace
 
 import jax
@@ -16,12 +17,13 @@ from bridge.ffi.cuda.devices import Limits
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.generated import generated
-from bridge.languages.warp.packing import pack
+from bridge.languages.warp.packing import Layout, PackedLaunch, pack
 from bridge.languages.warp.parameters import parameters_of
 from bridge.languages.warp.planned import plan_call
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
+from suites.unit.bridge.cubins import sizes_in
 
 MOST_BLOCKS = 2**31 - 1
 
@@ -99,8 +101,21 @@ class TestLaunch:
         for word, buffer in packed.patches:
             address = (x if buffer == 0 else out).ptr.to_bytes(8, "little")
             content = content[: 8 * word] + address + content[8 * word + 8 :]
-        for offset, argument in zip(packed.offsets, arguments, strict=True):
+        for offset, argument in zip(packed.layout.offsets[1:], arguments, strict=True):
             assert content[offset : offset + len(argument)] == argument
+
+    def test_machine_code_takes_arguments_of_these_sizes(self, tmp_path):
+        @wp.kernel(module="unique")
+        def mixed(x: kernels.VECTOR, by: wp.float16, shift: wp.vec3, flag: bool, out: kernels.MATRIX):
+            out[wp.tid(), 0] = x[0] * float(by) + shift[0] + float(flag)
+
+        wp.compile_aot_module(mixed.module, arch=90, module_dir=tmp_path, use_ptx=False)
+        (cubin,) = (path.read_bytes() for path in tmp_path.glob("*.cubin"))
+        given = {"launch_dims": (5,), "output_dims": (("out", (5, 1)),), "values": [2.0, wp.vec3(1.0), True]}
+        options = planned(mixed, [self.X], **given).forward_call().options
+        sizes = pack(generated(mixed, "cpu", None), options, "cpu", "cpu").layout.sizes
+        for kind, expected in (("forward", sizes), ("backward", (*sizes, *sizes[1:]))):
+            assert sizes_in(cubin, f"{mixed.get_mangled_name()}_cuda_kernel_{kind}") == expected
 
 
 class TestChecks:
@@ -108,16 +123,18 @@ class TestChecks:
 
     @pytest.fixture
     def check(self, monkeypatch):
-        monkeypatch.setattr(wp, "get_cuda_device", lambda ordinal: wp.get_device("cpu"))
+        monkeypatch.setattr(driver, "current", lambda ordinal: contextlib.nullcontext())
+        monkeypatch.setattr(driver, "allow_shared_bytes", lambda function, size: None)
         monkeypatch.setattr(driver, "limits", lambda function, ordinal: Limits())
         monkeypatch.setattr(driver, "static_shared_bytes", lambda function: 100)
 
         def run(dims=(1000,), block_dim=256, backward=False, **hooks):
             hooks = SimpleNamespace(**{"forward_smem_bytes": 0, "backward_smem_bytes": 0, **hooks})
-            one = SimpleNamespace(hooks=hooks, block_dim=block_dim, entry=1)
+            one = PackedLaunch(None, hooks, block_dim, 1, (), Layout((), (), ()), ())
             launch = SimpleNamespace(dims=dims, backward=backward)
             kernel = SimpleNamespace(key="k", grid_stride=True)
-            return device._check_device(kernel, launch, {0: one, 1: one})
+            made = device.device_launch(kernel, launch, {0: one, 1: one})
+            return LaunchShape(made.grid, made.block, made.shared_bytes)
 
         return run
 

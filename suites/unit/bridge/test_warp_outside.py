@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bridge import BridgeError, PlatformError, RecordingError, warp_callable
-from bridge.languages.warp.recording import record
+from bridge.languages.warp.callable.recording import record
 from suites.backends.warp_blocks import wp
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, X, add, exported, increment, smooth
 
