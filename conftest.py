@@ -17,11 +17,11 @@ LEFT_OUT = pytest.StashKey[int]()
 def pytest_configure(config: pytest.Config) -> None:
     """Prepares the checks. All processes of a session share the machine code of handlers, and nothing with the user."""
     if not hasattr(config, "workerinput"):
-        from suites.sessions.preparation import temporary_folder
+        from suites.processes.preparation import temporary_folder
 
         os.environ["KERNEL_BRIDGE_CACHE_DIR"] = temporary_folder(config)
     if not config.option.kb_bench:
-        from suites.sessions.preparation import prepare
+        from suites.processes.preparation import prepare
 
         prepare(config)
 
@@ -32,8 +32,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.inipath != Path(__file__).with_name("pyproject.toml"):
         return
     from suites.checks.register import check_of
-    from suites.sessions.check_items import case_of
     from suites.unit.nightly import is_deep_check, is_deep_test
+    from suites.validate.check_items import case_of
 
     for item in items:
         case = case_of(item)

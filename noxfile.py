@@ -132,7 +132,7 @@ def measured(session: nox.Session, module: str, *arguments: str) -> None:
 @nox.session(python=False)
 def mutants(session: nox.Session) -> None:
     """Run the checks on broken kernels, and print which check catches which."""
-    measured(session, "suites.sessions.mutants")
+    measured(session, "suites.validate.broken_kernels")
 
 
 @nox.session(python=False)
@@ -219,7 +219,7 @@ def package(session: nox.Session) -> None:
     if dead := re.findall(r"\]\((?!\w+:)([^)]+)\)", files.read(metadata).decode()):
         session.error(f"on a package index, these links of the README lead nowhere: {dead}")
     unwanted = [name for name in names if name.startswith(("suites/unit/", "reports/published/", "docs/"))]
-    needed = {"bridge/py.typed", "suites/sessions/session.ini", "suites/checks/test_calls.py"}
+    needed = {"bridge/py.typed", "suites/processes/session.ini", "suites/checks/test_calls.py"}
     needed |= {"reports/web/assets/charts.json", "reports/web/assets/tokens.css"}
     missing = needed - set(names)
     if unwanted or missing:

@@ -10,18 +10,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suites.backends.backend import Backend, register_backend
+    from suites.backends import Backend, register_backend
     from suites.backends.cuda_raw import RawKernel
     from suites.backends.custom_kernel import CustomKernel
     from suites.backends.cutile import CutileKernel
-    from suites.backends.function_kernel import FunctionKernel
-    from suites.backends.jax_kernels import JaxKernel
-    from suites.backends.kernel import Kernel
     from suites.backends.numba_cpu import NumbaKernel
     from suites.backends.numba_cuda import CudaCallable, CudaKernel
     from suites.backends.pallas import PallasKernel
     from suites.backends.triton import TritonCallable, TritonKernel
-    from suites.backends.vendor_calls import VendorCall
     from suites.backends.warp import WarpCallable, WarpKernel
     from suites.declare.aspects import Gathers, Gradient, Sizes
     from suites.declare.custom_operators import operator_of
@@ -29,25 +25,29 @@ if TYPE_CHECKING:
     from suites.declare.error_case import ErrorCase, Failure, value_errors
     from suites.declare.operator import Operator
     from suites.errors import CatalogueError, OperatorError
+    from suites.kernels.function_kernel import FunctionKernel
+    from suites.kernels.jax_kernels import JaxKernel
+    from suites.kernels.kernel import Kernel
     from suites.numerics.arrays import total_bytes
     from suites.numerics.derived import derived_truth
     from suites.numerics.edges import values, vectors
     from suites.numerics.error_model import Expected, Truth, exact
     from suites.numerics.sparse import EDGE_ROWS, csr, csr_sample, special_csr
+    from suites.vendors.calls import VendorCall
 
 _MODULES = {
-    "backends.backend": ("Backend", "register_backend"),
+    "backends": ("Backend", "register_backend"),
     "backends.cuda_raw": ("RawKernel",),
     "backends.custom_kernel": ("CustomKernel",),
     "backends.cutile": ("CutileKernel",),
-    "backends.jax_kernels": ("JaxKernel",),
-    "backends.function_kernel": ("FunctionKernel",),
-    "backends.kernel": ("Kernel",),
+    "kernels.jax_kernels": ("JaxKernel",),
+    "kernels.function_kernel": ("FunctionKernel",),
+    "kernels.kernel": ("Kernel",),
     "backends.numba_cpu": ("NumbaKernel",),
     "backends.numba_cuda": ("CudaCallable", "CudaKernel"),
     "backends.pallas": ("PallasKernel",),
     "backends.triton": ("TritonCallable", "TritonKernel"),
-    "backends.vendor_calls": ("VendorCall",),
+    "vendors.calls": ("VendorCall",),
     "backends.warp": ("WarpCallable", "WarpKernel"),
     "declare.domain": ("Domain",),
     "declare.custom_operators": ("operator_of",),

@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from suites.sessions.interruption import Interruption
+from suites.processes.interruption import Interruption
 
 _NEEDED = ("pandas", "pytest", "pytest_benchmark", "pytest_timeout", "rich", "scipy", "warp", "xdist")
 
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from suites.sessions.commands.command_line import main as run
+    from suites.commands.command_line import main as run
 
     return run(arguments)
 

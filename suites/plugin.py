@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from suites.checks.drawn import session_choices
-from suites.sessions.preparation import leave_no_folder, prepare, require_own_packages
+from suites.processes.preparation import leave_no_folder, prepare, require_own_packages
 
 _HERE = Path(__file__).parent
 _CHECKS = _HERE / "checks"
@@ -97,11 +97,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
         prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:
-        from suites.sessions.preflight import use_operators
+        from suites.processes.preflight import use_operators
 
         use_operators(config.option.kb_operators)
     if _is_judged(config.option) and not is_worker and not config.option.collectonly:
-        from suites.sessions import checks_plugin
+        from suites.validate import checks_plugin
 
         config.pluginmanager.register(checks_plugin.ChecksSession(config), checks_plugin.PLUGIN)
 
@@ -117,7 +117,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_check = metafunc.definition.path.parent == _CHECKS
     is_timing = "speed_case" in metafunc.fixturenames and _HERE in metafunc.definition.path.parents
     if is_check or is_timing:
-        from suites.sessions.check_items import give_cells, give_timed_cells
+        from suites.validate.check_items import give_cells, give_timed_cells
 
         (give_cells if is_check else give_timed_cells)(metafunc)
 
@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     timed = [item for item in items if _HERE in item.path.parents and "speed_case" in getattr(item, "fixturenames", ())]
     if config.option.kb_bench or not (timed or any(item.path.parent in own for item in items)):
         return
-    from suites.sessions.check_items import arrange
+    from suites.validate.check_items import arrange
 
     done = Path(config.option.kb_done) if config.option.kb_done else None
     dropped = arrange(items, done=done, is_recorded=_is_judged(config.option), part=config.option.kb_part)
@@ -172,7 +172,7 @@ def pytest_timeout_set_timer(item: Any, settings: Any) -> bool | None:
         return None
     from pytest_timeout import timeout_timer  # type: ignore[import-untyped]
 
-    from suites.sessions.time_limit import note_of, watch
+    from suites.validate.time_limit import note_of, watch
 
     note = note_of(folder, item.nodeid)
     item.cancel_timeout = watch(settings.timeout, note, lambda: timeout_timer(item, settings))
@@ -183,8 +183,8 @@ def pytest_timeout_set_timer(item: Any, settings: Any) -> bool | None:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Frees the memory that the checks of an operator took, after the last of them."""
     if item.path.parent == _CHECKS and nextitem is not None:
-        from suites.sessions.check_items import case_of
-        from suites.sessions.kept_memory import forget
+        from suites.validate.check_items import case_of
+        from suites.validate.kept_memory import forget
 
         case, following = case_of(item), case_of(nextitem)
         if case is not None and (following is None or following.operator is not case.operator):
@@ -195,12 +195,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds a :class:`suites.sessions.finding.Finding` to the report of a check that is recorded."""
+    """Adds a :class:`suites.validate.finding.Finding` to the report of a check that is recorded."""
     report = yield
     decides = report.when == "call" or not report.passed
     if decides and _is_judged(item.config.option) and item.path.parent == _CHECKS:
-        from suites.sessions.check_items import case_of
-        from suites.sessions.finding import finding
+        from suites.validate.check_items import case_of
+        from suites.validate.finding import finding
 
         case = case_of(item)
         if case is not None:

@@ -1,6 +1,6 @@
 """Keeps the registry of backends: the kernel languages and targets that an operator can be implemented for.
 
-A backend is one file. It defines a class of kernels (:class:`suites.backends.kernel.Kernel`) and registers itself::
+A backend is one file. It defines a class of kernels (:class:`suites.Kernel`) and registers itself::
 
     C = register_backend(
         Backend(
@@ -19,37 +19,22 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 
-from suites.backends.kernel import Kernel
-from suites.backends.library import Library
 from suites.errors import OperatorError
+from suites.kernels.kernel import Kernel
+from suites.kernels.library import Library
 
-_registered: dict[str, Backend] = {}
-"""The backends by id, in the order in which tables show them. Files add to it when they are imported."""
-
-
-class _Registered(type):
-    """Lets the class ``Backend`` stand for the registered backends.
-
-    ``list(Backend)`` is all of them, and ``Backend.NUMBA`` is the one with the id ``numba``.
-    """
-
-    def __iter__(cls) -> Iterator[Backend]:
-        return iter(tuple(_registered.values()))
-
-    def __getattr__(cls, name: str) -> Backend:
-        if name.isupper() and name.lower() in _registered:
-            return _registered[name.lower()]
-        raise AttributeError(f"no backend is registered as {name.lower()!r}")
+BACKENDS: dict[str, Backend] = {}
+"""The backends by id, in the order in which tables show them. :mod:`suites.backends` holds the built-in ones."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Backend(metaclass=_Registered):
+class Backend:
     """A kernel language and the platforms it has code for.
 
     Two backends are equal only if they are the same object. Other processes find a pickled backend by its id.
@@ -161,8 +146,8 @@ def register_backend(backend: Backend) -> Backend:
         raise OperatorError(
             f"Backend {backend.id!r}: targets has {list(backend.targets)}, expected 'cpu', 'cuda' or both."
         )
-    if _registered.setdefault(backend.id, backend) is not backend:
-        raise OperatorError(f"Backend {backend.id!r}: the id is taken (registered: {', '.join(_registered)}).")
+    if BACKENDS.setdefault(backend.id, backend) is not backend:
+        raise OperatorError(f"Backend {backend.id!r}: the id is taken (registered: {', '.join(BACKENDS)}).")
     return backend
 
 
@@ -183,9 +168,9 @@ def _listed(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_id(id_: str) -> Backend:
     """The backend with an id; pickle calls this to load a backend."""
-    if id_ not in _registered:
+    if id_ not in BACKENDS:
         raise OperatorError(
-            f"no backend is registered as {id_!r} in this process (registered: {', '.join(_registered)}). "
+            f"no backend is registered as {id_!r} in this process (registered: {', '.join(BACKENDS)}). "
             "Import the file that registers it."
         )
-    return _registered[id_]
+    return BACKENDS[id_]

@@ -1,4 +1,4 @@
-"""Adds the backend ``cuda_raw``: kernels in CUDA C++, with :func:`elementwise` for kernels that move vectors."""
+"""Makes kernels in CUDA C++, for the backend ``cuda_raw``, with :func:`elementwise` for kernels that move vectors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from bridge import cuda_raw_kernel
-from suites.backends.backend import Backend, register_backend
-from suites.backends.cuda_raw_blocks import elementwise_launch, elementwise_source
-from suites.backends.kernel import DeclaredDtypes, Kernel, Same
-from suites.backends.wrapped import arguments_of, launch_of, outs_function
+from suites.kernels.cuda_raw_blocks import elementwise_launch, elementwise_source
+from suites.kernels.kernel import DeclaredDtypes, Kernel, Same
+from suites.kernels.wrapped import arguments_of, launch_of, outs_function
 
 NO_CUDA_CORE = (
     None
@@ -95,7 +94,8 @@ def _instance(dtype: str) -> str:
     return f"kernel<{TYPES[dtype]}>"
 
 
-def _accept(given: Any) -> Kernel | None:
+def accept(given: Any) -> Kernel | None:
+    """Returns CUDA C++, or a wrapper of it, as a kernel."""
     if isinstance(given, RawKernel):
         return given if isinstance(given.source, str) and callable(given.name) else None
     wrapped = arguments_of(given, cuda_raw_kernel)
@@ -159,15 +159,6 @@ def _parsed(parameters: str) -> _Parameters | None:
     return None
 
 
-CUDA_RAW = register_backend(
-    Backend(
-        id="cuda_raw",
-        targets={"cuda": "bridge_cuda"},
-        accept=_accept,
-        expected="CUDA C++ with one __global__ void function, no template, of pointers and at most their size, "
-        "or a suites.RawKernel",
-        cure="Name the function and its launch with suites.RawKernel(source, name, launch).",
-        missing_dtypes={"float16": "needs CUDA's headers, which not every installation of NVRTC finds"},
-        missing=lambda: NO_CUDA_CORE,
-    )
-)
+def missing() -> str | None:
+    """Why nothing here compiles CUDA C++; None if something does."""
+    return NO_CUDA_CORE

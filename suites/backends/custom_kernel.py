@@ -15,8 +15,8 @@ from bridge import XLACustomKernel, use_backend
 from bridge.operator.operator_call import Dimensions
 from bridge.operator.static_parameters import Parameters
 from suites.backends.backend import Backend, register_backend
-from suites.backends.kernel import AtLeast, Derivative, Kernel
 from suites.errors import OperatorError
+from suites.kernels.kernel import AtLeast, Derivative, Kernel
 from suites.numerics.arrays import specs
 
 NATIVE = ("numba", "native", "numba_cuda", "warp", "cuda_raw")

@@ -1,6 +1,6 @@
-"""Makes kernels in cuTile, for the backend ``cutile_kernel`` of :mod:`suites.backends.late_languages`.
+"""Makes kernels in cuTile, for the backend ``cutile_kernel``.
 
-The backend ``cutile`` of :mod:`suites.backends.vendor_calls` is cuTile's own call from JAX.
+The backend ``cutile`` of :mod:`suites.vendors.calls` is cuTile's own call from JAX.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from bridge import UnavailableError, cutile_kernel
 from bridge.languages.cutile import cuda_tile
-from suites.backends.kernel import Kernel, LaunchedKernel
+from suites.kernels.kernel import Kernel, LaunchedKernel
 
 MISSING: str | None = None
 """Why there is no cuTile; None if there is one."""

@@ -1,4 +1,4 @@
-"""Adds the backend ``jnp``: the reference of an operator, compiled by XLA."""
+"""Makes the kernels of the backend ``jnp``: the reference of an operator, compiled by XLA."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 import jax
 
-from suites.backends.backend import Backend, register_backend
-from suites.backends.kernel import Kernel
+from suites.kernels.kernel import Kernel
 
 
 @functools.lru_cache(maxsize=256)  # JAX keeps what it compiled by the function
@@ -45,13 +44,6 @@ class JaxFunction(Kernel):
         return True
 
 
-JNP = register_backend(
-    Backend(
-        id="jnp",
-        targets={"cpu": None, "cuda": None},
-        accept=lambda kernel: JaxFunction(kernel) if callable(kernel) else None,
-        expected="a function of JAX arrays",
-        cure="Write it with jax.numpy.",
-        takes_any_callable=True,
-    )
-)
+def accept(given: Any) -> Kernel | None:
+    """Returns a function as a kernel."""
+    return JaxFunction(given) if callable(given) else None

@@ -1,4 +1,4 @@
-"""Adds the backends ``native``, C functions on the CPU, and ``native_cuda``, C functions that get XLA's stream."""
+"""Makes kernels of C functions: ``native`` runs them on the CPU, ``native_cuda`` gives them XLA's stream."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bridge import native_kernel
-from suites.backends.backend import Backend, register_backend
-from suites.backends.kernel import Kernel
-from suites.backends.wrapped import arguments_of, outs_function
+from suites.kernels.kernel import Kernel
+from suites.kernels.wrapped import arguments_of, outs_function
 
 
 @dataclass(frozen=True)
@@ -51,21 +50,11 @@ def _accept(given: Any, platform: str) -> Kernel | None:
     return NativeKernel(made.pop("function"), made.pop("arguments"), outs_function(made.pop("outs")), made)
 
 
-NATIVE = register_backend(
-    Backend(
-        id="native",
-        targets={"cpu": "bridge_cpu"},
-        accept=lambda given: _accept(given, "cpu"),
-        expected="what bridge.native_kernel returns for a C function",
-        cure="Wrap the function with it.",
-    )
-)
-NATIVE_CUDA = register_backend(
-    Backend(
-        id="native_cuda",
-        targets={"cuda": "bridge_cuda_host"},
-        accept=lambda given: _accept(given, "cuda"),
-        expected="what bridge.native_kernel returns for a C function with platform='cuda', not capturable",
-        cure="Wrap the function with it.",
-    )
-)
+def accept_cpu(given: Any) -> Kernel | None:
+    """Returns a wrapper of a C function that runs on the CPU as a kernel."""
+    return _accept(given, "cpu")
+
+
+def accept_cuda(given: Any) -> Kernel | None:
+    """Returns a wrapper of a C function that gets XLA's stream as a kernel."""
+    return _accept(given, "cuda")

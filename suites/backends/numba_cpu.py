@@ -1,7 +1,7 @@
-"""Adds the backends ``numba`` and ``numba_parallel``: Numba's CPU kernels on one thread and on several.
+"""Makes the kernels of the backends ``numba`` and ``numba_parallel``: Numba's CPU kernels on one thread and on several.
 
-It also exports the building blocks of :mod:`suites.backends.numba_cpu_blocks` and
-:mod:`suites.backends.numba_cpu_math` for the files of operators.
+It also exports the building blocks of :mod:`suites.kernels.numba_cpu.blocks` and
+:mod:`suites.kernels.numba_cpu.math` for the files of operators.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from numba.np.numpy_support import as_dtype
 
 from bridge import numba_kernel
 from bridge.signature.arguments import check_aliases
-from suites.backends.backend import Backend, register_backend
-from suites.backends.kernel import DeclaredDtypes, Kernel
-from suites.backends.numba_bounds import with_options
-from suites.backends.numba_cpu_blocks import (
+from suites.kernels.kernel import DeclaredDtypes, Kernel
+from suites.kernels.numba_cpu.blocks import (
     ONE_THREAD_BELOW,
     add_partials,
     block_count,
@@ -36,16 +34,16 @@ from suites.backends.numba_cpu_blocks import (
     rows_of_part,
     short_dots,
 )
-from suites.backends.numba_cpu_math import exponential
-from suites.backends.wrapped import arguments_of, outs_function
+from suites.kernels.numba_cpu.copies import with_options
+from suites.kernels.numba_cpu.math import exponential
+from suites.kernels.wrapped import arguments_of, outs_function
 from suites.numerics.blocked_sums import BLOCK
 
 __all__ = [
     "BLOCK",
-    "NUMBA",
-    "NUMBA_PARALLEL",
     "ONE_THREAD_BELOW",
     "NumbaKernel",
+    "accept",
     "add_partials",
     "block_count",
     "block_dot",
@@ -126,7 +124,8 @@ def _dtype(given: Any) -> str | None:
         return None
 
 
-def _accept(kernel: Any) -> Kernel | None:
+def accept(kernel: Any) -> Kernel | None:
+    """Returns a function of ``numba.njit``, or a wrapper of one, as a kernel."""
     if isinstance(kernel, NumbaKernel):
         return kernel if isinstance(kernel.dispatcher, CPUDispatcher) else None
     wrapped = arguments_of(kernel, numba_kernel)
@@ -134,25 +133,3 @@ def _accept(kernel: Any) -> Kernel | None:
         wrapped["outs"] = outs_function(wrapped["outs"])
         return NumbaKernel(wrapped.pop("kernel"), **wrapped)
     return NumbaKernel(kernel) if isinstance(kernel, CPUDispatcher) else None
-
-
-NUMBA = register_backend(
-    Backend(
-        id="numba",
-        targets={"cpu": "bridge_cpu"},
-        accept=_accept,
-        expected="a function decorated with numba.njit, or a suites.NumbaKernel of one",
-        cure="Decorate it with numba.njit.",
-    )
-)
-NUMBA_PARALLEL = register_backend(
-    Backend(
-        id="numba_parallel",
-        targets={"cpu": "bridge_cpu"},
-        accept=_accept,
-        expected="a function decorated with numba.njit(parallel=True)",
-        cure="Decorate it with numba.njit(parallel=True).",
-        language="numba",
-        serial_twin=NUMBA,
-    )
-)

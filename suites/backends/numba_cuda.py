@@ -1,7 +1,7 @@
 """Defines the kernels of the backends ``numba_cuda``, ``numba_cuda_callable`` and ``numba_cuda_replay``.
 
 It also exports their building blocks for the files of operators: tiles and rows
-(:mod:`suites.backends.numba_cuda_blocks`), vector loads (``_vectors``), warps (``_warps``), reductions
+(:mod:`suites.kernels.numba_cuda.blocks`), vector loads (``_vectors``), warps (``_warps``), reductions
 (``_reductions``) and rows of sparse matrices (``_sparse_blocks``).
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 
 from bridge import numba_cuda_callable, numba_cuda_kernel
 from bridge.signature.arguments import check_aliases
-from suites.backends.atomic_operations import has_atomics
-from suites.backends.kernel import Kernel
-from suites.backends.numba_cuda_blocks import (
+from suites.kernels.atomic_operations import has_atomics
+from suites.kernels.kernel import Kernel
+from suites.kernels.numba_cuda.blocks import (
     LOADS,
     LONG,
     MISSING,
@@ -38,9 +38,9 @@ from suites.backends.numba_cuda_blocks import (
     tiles,
     widened,
 )
-from suites.backends.numba_cuda_launches import await_launch, let_next_begin
-from suites.backends.numba_cuda_reductions import add_up_parts, add_up_sums, lanes_of, reduction, sum_of_share
-from suites.backends.numba_cuda_sparse_blocks import (
+from suites.kernels.numba_cuda.launches import await_launch, let_next_begin
+from suites.kernels.numba_cuda.reductions import add_up_parts, add_up_sums, lanes_of, reduction, sum_of_share
+from suites.kernels.numba_cuda.sparse_blocks import (
     LANE_TERMS,
     csr_launch,
     csr_product_narrow,
@@ -51,8 +51,8 @@ from suites.backends.numba_cuda_sparse_blocks import (
     scatter_terms,
     streamed,
 )
-from suites.backends.numba_cuda_unrolled import carried_through, each_of, loads_of, stores_of, tree_of
-from suites.backends.numba_cuda_vectors import (
+from suites.kernels.numba_cuda.unrolled import carried_through, each_of, loads_of, stores_of, tree_of
+from suites.kernels.numba_cuda.vectors import (
     NEIGHBOURS,
     aligned,
     first_neighbour,
@@ -64,7 +64,7 @@ from suites.backends.numba_cuda_vectors import (
     store_neighbours,
     store_single_neighbours,
 )
-from suites.backends.numba_cuda_warps import (
+from suites.kernels.numba_cuda.warps import (
     WARP,
     WARPS,
     four_sums_of_lanes,
@@ -76,7 +76,7 @@ from suites.backends.numba_cuda_warps import (
     sum_of_lanes,
     votes,
 )
-from suites.backends.wrapped import ThreadPerElement, arguments_of, launch_of, outs_function
+from suites.kernels.wrapped import ThreadPerElement, arguments_of, launch_of, outs_function
 
 __all__ = [
     "LANE_TERMS",

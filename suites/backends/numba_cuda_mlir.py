@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from suites.backends import numba_cuda_blocks
-from suites.backends.kernel import Kernel
 from suites.backends.numba_cuda import CudaKernel, accept_kernel
+from suites.kernels.kernel import Kernel
+from suites.kernels.numba_cuda import blocks as numba_cuda_blocks
 
 OPTIONS = ("device", "fastmath", "launch_bounds", "max_registers")
 """The options of ``cuda.jit`` that both compilers have."""

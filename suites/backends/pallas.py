@@ -1,4 +1,4 @@
-"""Adds the backend ``pallas``: JAX's own kernel language on GPUs, with :func:`elementwise` as its building block."""
+"""Makes kernels in Pallas, JAX's own kernel language on GPUs, with :func:`elementwise` as its building block."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from suites.backends.backend import Backend, register_backend
-from suites.backends.function_kernel import FunctionKernel
-from suites.backends.kernel import Kernel
+from suites.kernels.function_kernel import FunctionKernel
+from suites.kernels.kernel import Kernel
 
 triton: Any = None
 MISSING: str | None = None
@@ -74,7 +73,8 @@ def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int |
     return PallasKernel(make)
 
 
-def _accept(given: Any) -> Kernel | None:
+def accept(given: Any) -> Kernel | None:
+    """Returns a function of JAX arrays as a kernel, unless it belongs to another language."""
     if isinstance(given, PallasKernel):
         return given if callable(given.make) else None
     of_another_language = isinstance(given, Kernel) or type(given).__module__.startswith(("numba.", "warp."))
@@ -93,15 +93,6 @@ class _Made:
         return lambda *arrays: jax.tree.leaves(self.function(*arrays))
 
 
-PALLAS = register_backend(
-    Backend(
-        id="pallas",
-        targets={"cuda": None},
-        accept=_accept,
-        expected="a function of JAX arrays, or a suites.PallasKernel",
-        cure="Call pallas_call in it.",
-        missing_dtypes={"float16": "Pallas has no division of float16 on GPUs"},
-        missing=lambda: MISSING,
-        takes_any_callable=True,
-    )
-)
+def missing() -> str | None:
+    """Why the building block cannot run; None if it can."""
+    return MISSING

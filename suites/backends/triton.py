@@ -1,4 +1,4 @@
-"""Makes kernels in Triton, for the backend ``triton`` of :mod:`suites.backends.late_languages`."""
+"""Makes kernels in Triton, for the backend ``triton``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from bridge import triton_kernel
-from suites.backends.function_kernel import FunctionKernel
-from suites.backends.kernel import Kernel, LaunchedKernel
+from suites.kernels.function_kernel import FunctionKernel
+from suites.kernels.kernel import Kernel, LaunchedKernel
 
 MISSING: str | None = None
 """Why there is no Triton; None if there is one."""

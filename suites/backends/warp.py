@@ -1,7 +1,7 @@
 """Defines the kernels of the backends ``warp`` and ``warp_tile``: NVIDIA Warp, where blocks may work on tiles.
 
-It also exports the building blocks of :mod:`suites.backends.warp_blocks`, :mod:`suites.backends.warp_streams` and
-:mod:`suites.backends.warp_vectors` for the files of operators.
+It also exports the building blocks of :mod:`suites.kernels.warp.blocks`, :mod:`suites.kernels.warp.streams` and
+:mod:`suites.kernels.warp.vectors` for the files of operators.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import jax
 
 from bridge import jax_kernel
 from bridge.languages.warp.generated import has_adjoint
-from suites.backends.atomic_operations import has_atomics
-from suites.backends.function_kernel import FunctionKernel
-from suites.backends.kernel import DeclaredDtypes, Derivative, Kernel, Same
-from suites.backends.warp_blocks import (
+from suites.errors import OperatorError
+from suites.kernels.atomic_operations import has_atomics
+from suites.kernels.function_kernel import FunctionKernel
+from suites.kernels.kernel import DeclaredDtypes, Derivative, Kernel, Same
+from suites.kernels.warp.blocks import (
     LANES,
     PARTS,
     PARTS_THREADS,
@@ -40,10 +41,9 @@ from suites.backends.warp_blocks import (
     wp,
     zeros,
 )
-from suites.backends.warp_streams import stream
-from suites.backends.warp_vectors import FOUR, block_of, on_gpu, thread_of_block, vectors_of
-from suites.backends.wrapped import arguments_of
-from suites.errors import OperatorError
+from suites.kernels.warp.streams import stream
+from suites.kernels.warp.vectors import FOUR, block_of, on_gpu, thread_of_block, vectors_of
+from suites.kernels.wrapped import arguments_of
 from suites.numerics.arrays import specs
 
 __all__ = [

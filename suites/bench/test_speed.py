@@ -6,8 +6,8 @@ import jax
 import pytest
 
 from reports import Status
-from suites.bench.timed_cell import TimedCell
 from suites.numerics.precision import precision
+from suites.timing.timed_cell import TimedCell
 
 ROUNDS, ROUND_S = 30, 1e-3
 

@@ -11,12 +11,12 @@ import jax
 
 from reports import CellResult, RecordError
 from reports.records.cell import Cell, CellKey
-from suites.bench.device_limits import compare_with_limits
-from suites.bench.measurement import Measurement
-from suites.bench.timed_cell import TimedCell
 from suites.cells.case import Case
 from suites.checks.judging.memory import RefilledMemory
 from suites.numerics.precision import precision
+from suites.timing.device_limits import compare_with_limits
+from suites.timing.measurement import Measurement
+from suites.timing.timed_cell import TimedCell
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 100
 """Rounds of one turn. Several turns, in several processes, take the least number too."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from reports import Cell
 from reports.records.cell import short_dtype
-from suites.backends.backend import Backend
+from suites.backends import Backend
 from suites.cells import repeated_inputs
 from suites.declare.error_case import ErrorCase
 from suites.declare.operator import Operator
@@ -30,13 +30,13 @@ class Case:
 
     Attributes:
         operator: The operator.
-        backend: The backend whose kernel runs; :attr:`Backend.JNP` is the reference.
+        backend: The backend whose kernel runs; :attr:`BACKENDS["jnp"]` is the reference.
         dtype: Name of the dtype, such as ``float32``.
         size: Nominal size of the sample inputs; 0 where ``variant`` names the inputs.
         platform: ``cpu`` or ``cuda``.
         variant: Name of an edge case, error case or batch layout; None for an ordinary sample.
         mode: As recorded: ``forward``, or ``forward+backward`` for a call with its derivative, see
-            :mod:`suites.bench.timed_selection`.
+            :mod:`suites.timing.timed_selection`.
         cache: On a GPU, the state of its cache before a timed call: ``hot`` or ``cold``; None elsewhere.
     """
 

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import pytest
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS, Backend
 from suites.cells import catalogue
 from suites.cells.case import Case
 from suites.declare.operator import Operator
@@ -21,12 +21,12 @@ from suites.declare.operator import Operator
 def backends(operator: Operator, platform: str) -> list[Backend]:
     """Returns the backends of an operator on a platform: the reference and its kernels, or its ``tested`` backends."""
     tested = operator.backends() if operator.tested is None else operator.tested
-    return [backend for backend in Backend if platform in backend.platforms and backend in tested]
+    return [backend for backend in BACKENDS.values() if platform in backend.platforms and backend in tested]
 
 
 def peers(operator: Operator, platform: str) -> list[Backend]:
     """Returns the libraries with a function that computes what an operator does, on a platform."""
-    return [backend for backend in Backend if platform in backend.platforms and backend in operator.peers]
+    return [backend for backend in BACKENDS.values() if platform in backend.platforms and backend in operator.peers]
 
 
 def grid(

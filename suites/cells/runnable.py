@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from reports.records.cell import short_dtype
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.cells import catalogue
 from suites.cells.case import Case
 from suites.cells.grid import backends, missing_device, why_skipped
@@ -22,7 +22,7 @@ def require_known_names(selection: Selection) -> None:
     """
     known = catalogue.operators()
     _require_known("operator", selection.operators, known)
-    _require_known("backend", selection.backends, [backend.id for backend in Backend])
+    _require_known("backend", selection.backends, [backend.id for backend in BACKENDS.values()])
     own = [operator for name, operator in known.items() if not selection.operators or name in selection.operators]
     dtypes = list(dict.fromkeys(dtype for operator in own for dtype in operator.dtypes))
     _require_known("dtype", selection.dtypes, [*dtypes, *map(short_dtype, dtypes)], shown=dtypes)
@@ -47,7 +47,7 @@ def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
     """
     by_operator: dict[str, list[Case]] = {}
     for case in cases:
-        if case.backend is not Backend.JNP or selection.backends:
+        if case.backend is not BACKENDS["jnp"] or selection.backends:
             by_operator.setdefault(case.operator.name, []).append(case)
     if not by_operator:
         raise SelectionError(f"no cell fits {selection}. {_available(selection)}")

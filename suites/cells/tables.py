@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from suites.backends.backend import Backend
-from suites.backends.kernel import Kernel
+from suites.backends import BACKENDS
 from suites.cells import catalogue
 from suites.cells.case import Case, edges_of
 from suites.cells.grid import as_parameter, backends, grid, why_skipped
 from suites.cells.selection import Selection
 from suites.declare.differentiation import why_no_gradient, why_no_tangents
 from suites.declare.operator import Operator
+from suites.kernels.kernel import Kernel
 
 SMALL_SIZE = 33
 """Elements of a small call."""
@@ -59,7 +59,7 @@ class Table:
 
         Two cores check so many cells in four minutes; compiling takes most of the time.
         """
-        others = [cell for cell in cells if cell.values[0].backend is not Backend.JNP]
+        others = [cell for cell in cells if cell.values[0].backend is not BACKENDS["jnp"]]
         cases = [cell.values[0] for cell in others]
         with_first_dtype = {case.kernel for case in cases if case.in_first_dtype}
         largest = {case.kernel: case.size for case in sorted(cases, key=lambda case: case.size)}

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from reports import Status
-from suites.backends.numba_bounds import with_options
 from suites.backends.numba_cpu import NumbaKernel
 from suites.cells.case import Case
 from suites.checks.drawn.drawn_inputs import whole_numbers
@@ -26,6 +25,7 @@ from suites.checks.judging.call_loops import (
 from suites.checks.judging.cell_verdict import judge_all, poisoned_program
 from suites.checks.judging.memory import POISONS, run_poisoned, unwritten
 from suites.guards.filled_heap import FILLS, filled_heap
+from suites.kernels.numba_cpu.copies import with_options
 from suites.numerics.arrays import Array, Inputs, same_bits, specs
 from suites.numerics.verdict import Verdict
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS, Backend
 from suites.backends.custom_kernel import custom_kernel
-from suites.backends.jax_kernels import jax_kernel_function
-from suites.backends.kernel import Kernel
 from suites.errors import OperatorError
+from suites.kernels.jax_kernels import jax_kernel_function
+from suites.kernels.kernel import Kernel
 
 
 def accepted(where: str, backend: Backend, kernel: Any) -> Kernel:
@@ -55,7 +55,7 @@ def takes(kernel: Kernel, dtypes: Sequence[str]) -> bool:
 
 def _accepting(kernel: Any) -> list[Backend]:
     """The backends that accept this as a kernel, except those that accept every callable."""
-    return [each for each in Backend if not each.takes_any_callable and each.accept(kernel) is not None]
+    return [each for each in BACKENDS.values() if not each.takes_any_callable and each.accept(kernel) is not None]
 
 
 def _described(kernel: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from bridge import XLACustomKernel
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS, Backend
 from suites.backends.custom_kernel import CustomKernel, column
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
@@ -130,7 +130,7 @@ def _columns(reference: str, platforms: list[str]) -> list[Backend]:
     """The backends that stand for a kernel: the built-in one of its name, and another one where that does not run."""
     id_ = re.sub(r"[^a-z0-9_]+", "_", reference.lower()).strip("_")
     id_ = id_ if id_[:1].isalpha() else f"backend_{id_}"
-    own = {backend.id: backend for backend in Backend}.get(id_)
+    own = {backend.id: backend for backend in BACKENDS.values()}.get(id_)
     if own is None:
         return [column(id_)]
     missing = [platform for platform in platforms if platform not in own.platforms]

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.backends.backend import Backend
-from suites.backends.kernel import Derivative, Kernel
+from suites.backends import BACKENDS, Backend
+from suites.kernels.kernel import Derivative, Kernel
 from suites.numerics.arrays import specs
 from suites.numerics.precision import precision
 
@@ -20,12 +20,12 @@ def why_no_gradient(operator: Any, backend: Backend, dtype: str) -> str | None:
     gradient = operator.gradient
     if gradient is None:
         return f"no derivative is declared for {operator.name}"
-    has_kernel = backend is Backend.JNP or backend in operator.kernels
+    has_kernel = backend is BACKENDS["jnp"] or backend in operator.kernels
     if not has_kernel or np.dtype(dtype).kind != "f":
         return f"{operator.name} has no {backend.id} kernel of real floats in {dtype}"
     if dtype not in (gradient.dtypes or operator.dtypes):
         return f"its derivative is declared for {', '.join(map(str, gradient.dtypes or ()))} alone"
-    if backend is Backend.JNP:
+    if backend is BACKENDS["jnp"]:
         # XLA's own derivative shows an error of the reference; without a kernel that has one, nothing depends on it.
         reasons = [_without_rules(operator, each, dtype) for each in operator.kernels]
         found = reasons[0] if None not in reasons else None

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from bridge.languages.language import CPU_DTYPES
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS, Backend
 from suites.errors import OperatorError
 
 DTYPES = CPU_DTYPES
@@ -80,7 +80,7 @@ def backend(where: str, given: Any) -> Backend:
     """Returns a backend, from the backend or its name."""
     if isinstance(given, Backend):
         return given
-    known = {each.id: each for each in Backend}
+    known = {each.id: each for each in BACKENDS.values()}
     if isinstance(given, str) and given in known:
         return known[given]
     raise OperatorError(f"{where}: there is no backend {given!r}.{nearest(str(given).lower(), known)}")

@@ -13,9 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS, Backend
 from suites.backends.jnp import JaxFunction
-from suites.backends.kernel import AtLeast, Kernel
 from suites.declare import fields
 from suites.declare.acceptance import accepted, takes
 from suites.declare.answers import BytesRead, BytesWritten, Edges, Flops, Outputs, Reference, Sample, TruthOf
@@ -26,6 +25,7 @@ from suites.declare.error_case import ErrorCase
 from suites.declare.given_inputs import input_names
 from suites.declare.shapes import domain_of, shapes_of
 from suites.errors import OperatorError
+from suites.kernels.kernel import AtLeast, Kernel
 from suites.numerics.arrays import Inputs
 from suites.numerics.derived.vectors import is_elementwise
 from suites.numerics.error_model import Truth
@@ -154,10 +154,10 @@ class Operator:
         given = fields.by_backend(where, getattr(self, name))
         if not given and not are_peers:
             raise OperatorError(f"{where} is empty, expected at least one, such as {{'numba': kernel}}.")
-        if Backend.JNP in given:
+        if BACKENDS["jnp"] in given:
             raise OperatorError(f"{where} has 'jnp', which is the reference. Pass it as reference=.")
         found = {each: accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in given.items()}
-        known = ", ".join(each.id for each in Backend if each.library is not None)
+        known = ", ".join(each.id for each in BACKENDS.values() if each.library is not None)
         why = f"no library, expected one of {known}. Pass kernels in kernels=."
         why = why if are_peers else "a library, not a kernel language. Pass it in peers=."
         for backend in found:
@@ -253,7 +253,7 @@ class Operator:
 
     def backends(self) -> tuple[Backend, ...]:
         """The backends that it is implemented in, with the reference, in the order of the registry."""
-        return tuple(backend for backend in Backend if backend is Backend.JNP or backend in self.kernels)
+        return tuple(backend for backend in BACKENDS.values() if backend is BACKENDS["jnp"] or backend in self.kernels)
 
     def has_gradient(self, backend: Backend, dtype: str) -> bool:
         """Whether a backend's callable can be differentiated in a dtype, and must have the derivative of the truth."""
@@ -291,7 +291,7 @@ class Operator:
 
     def kernel(self, backend: Backend) -> Kernel:
         """Its implementation in one of its backends, or the function of a library that is timed beside these."""
-        if backend is Backend.JNP:
+        if backend is BACKENDS["jnp"]:
             return JaxFunction(self.reference)
         found: Kernel = self.peers[backend] if backend in self.peers else self.kernels[backend]
         return found

@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations` here: Warp reads the annotations of a kernel as objects.
 
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 
 
 @wp.kernel

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.cuda_raw import elementwise
 from suites.mutants.mutant import table
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.lif_step import OPERATOR as LIF_STEP
 
-MUTANTS, broken = table(Backend.CUDA_RAW)
+MUTANTS, broken = table(BACKENDS["cuda_raw"])
 
 
 def _each(of, caught_by, fault, name, line):
@@ -32,7 +32,7 @@ _each(
     "out[i] = __uint_as_float(__float_as_uint(x[i]) & 0xffffe000u);",
 )  # fmt: skip
 
-_ADD = ADD.kernels[Backend.CUDA_RAW]
+_ADD = ADD.kernels[BACKENDS["cuda_raw"]]
 assert "single = size - vectors * lanes" in _ADD.source
 broken(ADD, "compiled", "elements after the last whole vector are never written", name="lost_tail_raw")(
     replace(_ADD, source=_ADD.source.replace("single = size - vectors * lanes", "single = head"))

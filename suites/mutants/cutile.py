@@ -1,12 +1,12 @@
 """Holds a broken kernel in cuTile."""
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.cutile import CutileKernel, ct, kernel
 from suites.mutants.mutant import table
 from suites.ops.softmax import OPERATOR as SOFTMAX
 from suites.ops.softmax.cutile import launch
 
-MUTANTS, broken = table(Backend.CUTILE_KERNEL)
+MUTANTS, broken = table(BACKENDS["cutile_kernel"])
 
 
 @kernel

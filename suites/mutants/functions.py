@@ -9,7 +9,7 @@ from jax.custom_batching import custom_vmap
 
 import bridge
 from bridge import XLACustomKernel, numba_kernel
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.custom_kernel import CustomKernel
 from suites.backends.warp import WarpCallable, scalar, wp
 from suites.declare.aspects import Gradient
@@ -21,7 +21,7 @@ from suites.ops.split_sign import OPERATOR as SPLIT_SIGN
 from suites.ops.split_sign.warp import split_sign_warp
 from suites.ops.sum import OPERATOR as SUM
 
-MUTANTS, broken = table(Backend.WARP)
+MUTANTS, broken = table(BACKENDS["warp"])
 
 
 def _around(of, caught_by, fault, **fields):
@@ -214,10 +214,10 @@ def _custom(of, caught_by, fault, gradient=None):
 
     def add(rule):
         custom = XLACustomKernel(of.name)
-        dispatcher = of.kernels[Backend.NUMBA].dispatcher
+        dispatcher = of.kernels[BACKENDS["numba"]].dispatcher
         custom.def_numba_kernel(lambda outs: numba_kernel(dispatcher, list(outs)))
         rule(custom)
-        fields = {"name": rule.__name__, "dtypes": ("float32",), "gradient": gradient, "backend": Backend.NUMBA}
+        fields = {"name": rule.__name__, "dtypes": ("float32",), "gradient": gradient, "backend": BACKENDS["numba"]}
         broken(of, caught_by, fault, **fields)(CustomKernel(custom, "numba"))
         return rule
 
@@ -266,5 +266,5 @@ _SPLIT_SCAN.def_numba_kernel(lambda outs: numba_kernel(_running_sum, list(outs))
 _SPLIT_SCAN.def_partitioning("i -> i", split="i")
 broken(
     lambda x: jnp.cumsum(x), "shard", "the rule lets devices have parts of a running sum", name="split_scan",
-    backend=Backend.NUMBA,
+    backend=BACKENDS["numba"],
 )(CustomKernel(_SPLIT_SCAN, "numba"))  # fmt: skip

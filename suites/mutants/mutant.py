@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from suites.backends.backend import Backend
+from suites.backends import Backend
 from suites.declare.operator import Operator
 
 

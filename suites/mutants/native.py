@@ -7,10 +7,10 @@ import jax
 import numba
 
 from bridge import native_kernel
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.mutants.mutant import table
 
-MUTANTS, broken = table(Backend.NATIVE)
+MUTANTS, broken = table(BACKENDS["native"])
 
 MAP = numba.types.void(numba.types.CPointer(numba.float32), numba.int64, numba.types.CPointer(numba.float32))
 

@@ -5,10 +5,10 @@ import ctypes
 import jax
 
 from bridge import STREAM, native_kernel
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.mutants.mutant import table
 
-MUTANTS, broken = table(Backend.NATIVE_CUDA)
+MUTANTS, broken = table(BACKENDS["native_cuda"])
 
 try:
     COPY = ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2

@@ -4,7 +4,7 @@ import numba
 import numpy as np
 from jax import numpy as jnp
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.mutants.mutant import table
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.csr_binary_matvec import OPERATOR as CSR_BINARY_MATVEC
@@ -13,7 +13,7 @@ from suites.ops.csr_matvec.numba_cpu import sparse_dot
 from suites.ops.mean_std import OPERATOR as MEAN_STD
 from suites.ops.stencil import OPERATOR as STENCIL
 
-MUTANTS, broken = table(Backend.NUMBA)
+MUTANTS, broken = table(BACKENDS["numba"])
 
 
 def twice(x):

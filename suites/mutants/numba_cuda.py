@@ -5,7 +5,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.numba_cuda import (
     NEIGHBOURS,
     THREADS,
@@ -41,7 +41,7 @@ from suites.ops.scatter_add import OPERATOR as SCATTER_ADD
 from suites.ops.softmax import OPERATOR as SOFTMAX
 from suites.ops.softmax.numba_cuda import FEW, softmax_cuda, softmax_kept
 
-MUTANTS, broken = table(Backend.NUMBA_CUDA)
+MUTANTS, broken = table(BACKENDS["numba_cuda"])
 
 
 def launched(launch, **more):
@@ -230,7 +230,7 @@ def first_group_alone(data, indices, indptr, X, out):
 
 def _half_of_the_segments(inputs, outs):
     """Half of the threads along the steps, where the kernel has a number of them."""
-    good = LINEAR_RECURRENCE.kernels[Backend.NUMBA_CUDA]
+    good = LINEAR_RECURRENCE.kernels[BACKENDS["numba_cuda"]]
     launch = good.launch(inputs, outs)
     if good.kernel_of(inputs, outs) is not linear_recurrence_in_vectors:
         return launch
@@ -243,7 +243,7 @@ broken(
     CudaKernel(
         linear_recurrence_in_vectors,
         _half_of_the_segments,
-        select=LINEAR_RECURRENCE.kernels[Backend.NUMBA_CUDA].select,
+        select=LINEAR_RECURRENCE.kernels[BACKENDS["numba_cuda"]].select,
     )
 )
 
@@ -278,7 +278,7 @@ broken(SOFTMAX, "compiled", "threads keep half of a row", name="half_of_the_row"
 
 
 def function(of, caught_by, fault):
-    return broken(of, caught_by, fault, make=CudaCallable, backend=Backend.NUMBA_CUDA_CALLABLE)
+    return broken(of, caught_by, fault, make=CudaCallable, backend=BACKENDS["numba_cuda_callable"])
 
 
 @cuda.jit

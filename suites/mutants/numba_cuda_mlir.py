@@ -1,10 +1,10 @@
 """Holds a broken kernel of numba-cuda-mlir: with numba-cuda it is right."""
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.numba_cuda import CudaKernel, cuda, kernel
 from suites.mutants.mutant import table
 
-MUTANTS, broken = table(Backend.NUMBA_CUDA_MLIR)
+MUTANTS, broken = table(BACKENDS["numba_cuda_mlir"])
 
 
 @broken(

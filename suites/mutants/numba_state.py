@@ -4,7 +4,7 @@ import numba
 import numpy as np
 from jax import numpy as jnp
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.numba_cpu import NumbaKernel
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.mutants.mutant import table
@@ -12,7 +12,7 @@ from suites.ops.add import OPERATOR as ADD
 from suites.ops.matvec import OPERATOR as MATVEC
 from suites.ops.scatter_add import OPERATOR as SCATTER_ADD
 
-MUTANTS, broken = table(Backend.NUMBA)
+MUTANTS, broken = table(BACKENDS["numba"])
 ROOM = 1 << 22
 """Elements in the memory that calls share."""
 
@@ -89,7 +89,10 @@ def scratch_of_small_inputs(x, out):
 
 
 @broken(
-    SCATTER_ADD, ("repeat", "large", "threads"), "threads add to one element at once", backend=Backend.NUMBA_PARALLEL
+    SCATTER_ADD,
+    ("repeat", "large", "threads"),
+    "threads add to one element at once",
+    backend=BACKENDS["numba_parallel"],
 )
 @numba.njit(parallel=True)
 def racing_scatter(values, targets, scale, acc, out):
@@ -100,7 +103,7 @@ def racing_scatter(values, targets, scale, acc, out):
 
 @broken(
     lambda x: jnp.sum(x, keepdims=True), ("large", "sizes"), "elements beyond the last full part are left out",
-    backend=Backend.NUMBA_PARALLEL,
+    backend=BACKENDS["numba_parallel"],
 )  # fmt: skip
 @numba.njit(parallel=True)
 def full_parts_only(x, out):

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from bridge import triton_kernel
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.triton import TritonCallable, TritonKernel, jit, tl
 from suites.mutants.mutant import table
 from suites.ops.add import OPERATOR as ADD
@@ -11,7 +11,7 @@ from suites.ops.add.triton import BLOCK, add_triton
 from suites.ops.cumsum import OPERATOR as CUMSUM
 from suites.ops.cumsum.triton import scan_triton
 
-MUTANTS, broken = table(Backend.TRITON)
+MUTANTS, broken = table(BACKENDS["triton"])
 
 
 def _launch(inputs, outs):

@@ -3,17 +3,17 @@
 from jax import numpy as jnp
 
 from bridge import warp_callable
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.warp import LANES, WarpCallable, WarpKernel, scalar, wp
-from suites.backends.warp_rows import rows_of
 from suites.declare.aspects import Gradient
+from suites.kernels.warp.rows import rows_of
 from suites.mutants.mutant import table
 from suites.ops.csr_matvec import OPERATOR as CSR_MATVEC
 from suites.ops.csr_matvec.warp import csr_matvec_warp
 from suites.ops.matvec import OPERATOR as MATVEC
 from suites.ops.matvec.warp import matvec_warp
 
-MUTANTS, broken = table(Backend.WARP)
+MUTANTS, broken = table(BACKENDS["warp"])
 FLOATS = wp.array(dtype=wp.float32)
 DOUBLES = wp.array(dtype=wp.float64)
 HALVES = wp.array(dtype=wp.float16)
@@ -193,7 +193,7 @@ def _rows_of_a_warp(dtype):
 
 @broken(
     MATVEC, "large", "each warp of a block takes its own sum for the sum of the row",
-    make=lambda it: _OnAGpu(it, MATVEC.kernels[Backend.WARP].options),
+    make=lambda it: _OnAGpu(it, MATVEC.kernels[BACKENDS["warp"]].options),
 )  # fmt: skip
 def own_warp_only(dtype):
     return matvec_warp(dtype, _rows_of_a_warp)

@@ -26,7 +26,7 @@ EDGE_ROWS = {
     "all_rows_empty": (0, 0, 0),
     "first_and_last_empty": (0, 4, 0, 0, 3, 0),
     "one_long_row": (1, 0, 5000, 2, 0, 1),
-    # Some are just above and below those that a whole block of a GPU shares: suites.backends.numba_cuda_sparse_blocks
+    # Some are just above and below those that a whole block of a GPU shares: suites.kernels.numba_cuda.sparse_blocks
     "some_long_rows": (*[1] * 200, 31, 32, 33, 47, 64, 65, 100),
     # So many elements that CPU kernels share the rows among threads: the last thread has to take the last rows, too.
     "last_of_many_empty": (*[40] * 900, 0, 0, 0),

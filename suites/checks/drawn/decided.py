@@ -30,7 +30,7 @@ import jax
 import numpy as np
 
 from reports import Status
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS, Backend
 from suites.checks.drawn.drawn_inputs import battery
 from suites.checks.drawn.shrinking import cure, is_finite, shrunk
 from suites.checks.judging.cell_verdict import judge_bare
@@ -174,7 +174,7 @@ def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[tuple[bool, list[Arr
 
 @functools.lru_cache(maxsize=64)
 def _compiled(operator: Operator, inputs: Sequence[Any]) -> tuple[Callable[..., list[jax.Array]], ...]:
-    compiled = jax.jit(operator.build(Backend.JNP, inputs))
+    compiled = jax.jit(operator.build(BACKENDS["jnp"], inputs))
     others = may_be_undefined(operator.reference, inputs)  # type: ignore[arg-type]
     return (compiled, with_other_integers(operator.reference)) if others else (compiled,)
 
@@ -183,7 +183,7 @@ def _compiled(operator: Operator, inputs: Sequence[Any]) -> tuple[Callable[..., 
 def _with_wide_integers(operator: Operator, inputs: Sequence[Any]) -> Callable[..., list[jax.Array]] | None:
     """Returns the compiled reference for integers of 64 bits; None if it cannot take them or returns only floats."""
     try:
-        call = jax.jit(operator.build(Backend.JNP, inputs))
+        call = jax.jit(operator.build(BACKENDS["jnp"], inputs))
         outs = jax.eval_shape(call, *inputs)
         if depends_on_width(operator.reference, inputs):  # type: ignore[arg-type]
             return None

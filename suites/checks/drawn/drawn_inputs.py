@@ -25,10 +25,10 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from suites.backends.kernel import Kernel
 from suites.checks.judging.reasons import is_library
 from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
+from suites.kernels.kernel import Kernel
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.error_model import finfo
 from suites.numerics.traced import equations, jaxprs, traced

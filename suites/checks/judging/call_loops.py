@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites.backends.backend import Backend
+from suites.backends import Backend
 from suites.cells.case import Case
 from suites.checks.judging.evidence import CheckFailed
 from suites.declare.operator import Operator

@@ -13,8 +13,7 @@ import msgspec
 import numpy as np
 
 from reports import Status
-from suites.backends.backend import Backend
-from suites.backends.kernel import AtLeast
+from suites.backends import BACKENDS, Backend
 from suites.cells import repeated_inputs
 from suites.checks.judging.memory import (
     POISONS,
@@ -29,6 +28,7 @@ from suites.checks.judging.reasons import described, status_of, with_inputs
 from suites.declare.answers import default_hint
 from suites.declare.given_inputs import input_names
 from suites.declare.operator import Operator
+from suites.kernels.kernel import AtLeast
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs, total_bytes
 from suites.numerics.error_model import Truth
 from suites.numerics.precision import precision
@@ -203,7 +203,7 @@ def missing_custom_call(program: str, backend: Backend, platform: str, expected:
         expected: Custom calls that the program must contain. If only the least number is known, calls of all targets
             of ours count: an operator may run several languages on one platform.
     """
-    calls = {other.custom_call(where) for other in Backend for where in other.platforms}
+    calls = {other.custom_call(where) for other in BACKENDS.values() for where in other.platforms}
     if isinstance(expected, AtLeast):
         total = sum(program.count(f'custom_call_target="{target}"') for target in calls if target)
         if total < expected.calls:
@@ -248,5 +248,5 @@ _large_truth = functools.lru_cache(maxsize=4)(_truth)
 
 @functools.lru_cache(maxsize=4)
 def _reference_budget(call: _Call) -> float | None:
-    accuracy = judge_kernel(call.operator, Backend.JNP, call.inputs).accuracy
+    accuracy = judge_kernel(call.operator, BACKENDS["jnp"], call.inputs).accuracy
     return accuracy.budget_used if accuracy else None

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from reports import Accuracy, Status
-from suites.backends.kernel import AtLeast
 from suites.cells.case import Case
 from suites.checks.judging.cell_verdict import judge_results, missing_custom_call
 from suites.checks.judging.reasons import described, status_of
 from suites.declare.operator import Operator
+from suites.kernels.kernel import AtLeast
 from suites.numerics.arrays import Array, Inputs, fingerprint
 from suites.numerics.verdict import Verdict
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from bridge.ffi.target import CPU
 from reports import Status
-from suites.backends.backend import Backend
+from suites.backends import Backend
 from suites.guards import page_faults
 from suites.guards.guarded_calls import Trespass, guarded_calls
 from suites.numerics.arrays import Array, Inputs
@@ -203,7 +203,7 @@ def filled_gpu_memory(program: Any, arrays: Mapping[str, jax.Array], byte: int, 
     if device.platform == "cpu":
         yield
         return
-    from suites.backends.numba_cuda_blocks import MISSING, cuda
+    from suites.kernels.numba_cuda.blocks import MISSING, cuda
 
     behind: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:

@@ -131,7 +131,7 @@ def _text(value: Any) -> str:
 
 _NUMERICS = Path(arrays.__file__).parent
 _SUITES = _NUMERICS.parent
-_CHECKS = tuple(_SUITES / name for name in ("checks", "cells", "guards", "sessions"))
+_CHECKS = tuple(_SUITES / name for name in ("checks", "cells", "guards", "validate", "processes"))
 _KERNELS = (_SUITES / "backends", _SUITES / "ops", _SUITES / "mutants", _SUITES.parent / "bridge")
 _LIBRARIES = ("site-packages", "dist-packages", "lib-dynload")
 _ANSWERS = tuple(Path(str(module.__file__)) for module in (answers,))

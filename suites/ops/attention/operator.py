@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from suites import CudaKernel, CutileKernel, Domain, Operator, Sizes, TritonKernel, WarpCallable, total_bytes, values
-from suites.backends.vendor_calls import triton_call
 from suites.ops.attention import cutile, numba_cpu, numba_cuda, triton, warp
+from suites.vendors.calls import triton_call
 
 WIDTH = 32
 """Features of a head in a sample."""

@@ -31,7 +31,7 @@ def look_up_table(spikes):
 
 @numba.njit(fastmath={"reassoc"})
 def active_sum(data, indices, table):
-    """The sum of one row. :mod:`suites.backends.numba_cpu_blocks` says why additions may be reordered.
+    """The sum of one row. :mod:`suites.kernels.numba_cpu.blocks` says why additions may be reordered.
 
     It reads each weight, and then decides whether it counts. To skip the others would take a jump that no processor
     foresees: at a tenth of spikes this is four times as fast, at a half twelve times.

@@ -21,11 +21,11 @@ from suites import (
     total_bytes,
     value_errors,
 )
-from suites.backends import peers
 from suites.backends.numba_cuda import csr_rows_of
 from suites.backends.warp import zeros
 from suites.ops.csr_binary_matvec import numba_cpu, numba_cuda, warp
 from suites.ops.csr_binary_matvec.samples import edges, spikes_of
+from suites.peers import functions as peers
 
 
 def _reference(data, indices, indptr, spikes):

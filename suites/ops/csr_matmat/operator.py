@@ -19,10 +19,10 @@ from suites import (
     total_bytes,
     value_errors,
 )
-from suites.backends import peers
 from suites.backends.numba_cuda import csr_product_narrow, product_kernel, product_launch
 from suites.ops.csr_matmat import numba_cpu, warp
 from suites.ops.csr_matmat.samples import COLUMNS, dense, edges
+from suites.peers import functions as peers
 
 
 def _reference(data, indices, indptr, X):

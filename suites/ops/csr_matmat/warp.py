@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 import bridge
 from suites.backends.warp import FOUR, LANES, on_gpu, scalar, vectors_of, wp
-from suites.backends.warp_rows import sum_of_lanes
+from suites.kernels.warp.rows import sum_of_lanes
 from suites.ops.csr_matmat.numba_cpu import LENGTHS
 
 GROUP = 8

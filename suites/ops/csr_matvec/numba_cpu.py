@@ -10,7 +10,7 @@ LENGTHS = "csr_matvec: data and indices must have one length"
 
 @numba.njit(fastmath={"reassoc"})
 def sparse_dot(data, indices, x):
-    """The sum of one row. :mod:`suites.backends.numba_cpu_blocks` says why additions may be reordered."""
+    """The sum of one row. :mod:`suites.kernels.numba_cpu.blocks` says why additions may be reordered."""
     total = x.dtype.type(0)
     for k in range(data.size):
         total += data[k] * x[np.uint32(indices[k])]

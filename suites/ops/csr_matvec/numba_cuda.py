@@ -3,7 +3,7 @@
 import numpy as np
 
 from suites.backends.numba_cuda import csr_row_sums, device, streamed
-from suites.backends.numba_cuda_tables import (
+from suites.kernels.numba_cuda.tables import (
     Stages,
     TableRows,
     bytes_of_elements,

@@ -23,12 +23,12 @@ from suites import (
     total_bytes,
     value_errors,
 )
-from suites.backends import peers
 from suites.backends.numba_cuda import csr_rows_of
-from suites.backends.vendor_calls import triton_call
 from suites.backends.warp import zeros
 from suites.ops.csr_matvec import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.ops.csr_matvec.samples import edges, vector
+from suites.peers import functions as peers
+from suites.vendors.calls import triton_call
 
 
 def _reference(data, indices, indptr, x):

@@ -22,9 +22,9 @@ from suites import (
     total_bytes,
     value_errors,
 )
-from suites.backends import peers
 from suites.ops.csr_rmatvec import numba_cpu, numba_cuda, warp
 from suites.ops.csr_rmatvec.samples import edges, vectors
+from suites.peers import functions as peers
 
 
 def _reference(data, indices, indptr, x, y):

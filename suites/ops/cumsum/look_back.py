@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
-from suites.backends.numba_cuda_blocks import THREADS, cuda, device, kernel
-from suites.backends.numba_cuda_launches import let_next_begin
-from suites.backends.numba_cuda_warps import WARP, shuffle_from, shuffle_up, shuffle_xor
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, device, kernel
+from suites.kernels.numba_cuda.launches import let_next_begin
+from suites.kernels.numba_cuda.warps import WARP, shuffle_from, shuffle_up, shuffle_xor
 
 __all__ = [
     "awaited",

@@ -15,7 +15,7 @@ from suites.backends.numba_cuda import (
     shuffle_up,
     store_neighbours,
 )
-from suites.backends.numba_cuda_shared import KEPT_ALIGNMENT, await_copies, begin_copy, keep_neighbours, kept_neighbours
+from suites.kernels.numba_cuda.shared import KEPT_ALIGNMENT, await_copies, begin_copy, keep_neighbours, kept_neighbours
 from suites.ops.cumsum.look_back import (
     clear_grid,
     clear_words,

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaCallable, Gradient, Operator, Sizes, TritonCallable, WarpCallable, total_bytes, values, vectors
-from suites.backends import peers
 from suites.backends.numba_cpu import BLOCK
 from suites.ops.cumsum import numba_cpu, numba_cuda, triton, warp
+from suites.peers import functions as peers
 
 OPERATOR = Operator(
     name="cumsum",

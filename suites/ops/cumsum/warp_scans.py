@@ -12,7 +12,7 @@ import numpy as np
 
 from bridge.languages.warp.inputs import declare_writes
 from suites.backends.numba_cpu import BLOCK
-from suites.backends.warp_blocks import scalar, wp
+from suites.kernels.warp.blocks import scalar, wp
 from suites.ops.cumsum.look_back import look_back_words
 
 __all__ = ["scan_launch", "scan_of", "scan_words"]

@@ -10,9 +10,9 @@ import numpy as np
 from suites import CudaKernel, Operator, WarpKernel, total_bytes, vectors
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cuda import neighbour_tiles
-from suites.backends.vendor_calls import mosaic_elementwise
 from suites.backends.warp import per_stream_tile
 from suites.ops.lif_step import numba_cpu, numba_cuda, warp
+from suites.vendors.calls import mosaic_elementwise
 
 
 def _step(V, current, tau_inv, V_th, V_rest, dt):

@@ -22,7 +22,7 @@ from suites.backends.numba_cuda import (
     stores_of,
     tree_of,
 )
-from suites.backends.numba_cuda_shared import KEPT_ALIGNMENT, keep_neighbours, kept_neighbours
+from suites.kernels.numba_cuda.shared import KEPT_ALIGNMENT, keep_neighbours, kept_neighbours
 
 WIDTH = 16
 """Channels of a block: this many float32 are the 64 bytes that memory reads at once."""

@@ -19,9 +19,9 @@ from suites import (
     value_errors,
     values,
 )
-from suites.backends import peers
-from suites.backends.vendor_calls import triton_call
 from suites.ops.matmul import cutile, numba_cpu, numba_cuda, triton, warp
+from suites.peers import functions as peers
+from suites.vendors.calls import triton_call
 
 
 def _call(dtype, rows, depth, columns, random):

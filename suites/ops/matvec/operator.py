@@ -22,9 +22,9 @@ from suites import (
     values,
     vectors,
 )
-from suites.backends import peers
-from suites.backends.vendor_calls import triton_call
 from suites.ops.matvec import cutile, numba_cpu, numba_cuda, triton, warp
+from suites.peers import functions as peers
+from suites.vendors.calls import triton_call
 
 
 def _sample(dtype, size, seed):

@@ -5,7 +5,7 @@ import functools
 import bridge
 from suites.backends.numba_cpu import BLOCK
 from suites.backends.warp import FOUR, SIDE, TILE, block_of, blocks, on_gpu, scalar, thread_of_block, vectors_of, wp
-from suites.backends.warp_rows import PART, rows_of, threads_for
+from suites.kernels.warp.rows import PART, rows_of, threads_for
 
 
 @functools.cache
@@ -70,7 +70,7 @@ def matvec_tile(dtype):
         for j in range(0, columns, TILE):
             own, shared = wp.tile_load(elements, shape=TILE, offset=j), wp.tile_load(x, shape=TILE, offset=j)
             total += wp.tile_map(wp.mul, own, shared)
-        square = wp.tile_reshape(total * element(1), shape=(SIDE, SIDE))  # as in suites.backends.warp_blocks.add_up
+        square = wp.tile_reshape(total * element(1), shape=(SIDE, SIDE))  # as in suites.kernels.warp.blocks.add_up
         wp.tile_store(out, wp.tile_sum(wp.tile_sum(square, axis=0)), offset=row)
 
     return matvec

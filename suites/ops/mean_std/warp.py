@@ -33,7 +33,7 @@ def add_up_squares_warp(dtype):
 
     @wp.kernel(module="unique")
     def add_up_squares(x: vector, centers: vector, sums: vector):
-        """Like :func:`suites.backends.warp_blocks.add_up`, for squared distances."""
+        """Like :func:`suites.kernels.warp.blocks.add_up`, for squared distances."""
         tiles = (x.shape[0] + TILE - 1) // TILE
         each = (tiles + sums.shape[0] - 1) // sums.shape[0]
         first = wp.tid() * each

@@ -10,12 +10,12 @@ SOFTENING = 1 / 16
 SQUARED = SOFTENING * SOFTENING
 
 ONE_THREAD_BELOW = 64
-"""Bodies below which one thread is enough: their pairs take about 5 us (:mod:`suites.backends.numba_cpu_blocks`)."""
+"""Bodies below which one thread is enough: their pairs take about 5 us (:mod:`suites.kernels.numba_cpu.blocks`)."""
 
 
 @numba.njit(fastmath={"reassoc"})
 def pull(x, y, z, masses, i):
-    """The acceleration of one body. :mod:`suites.backends.numba_cpu_blocks` says why additions may be reordered."""
+    """The acceleration of one body. :mod:`suites.kernels.numba_cpu.blocks` says why additions may be reordered."""
     zero, squared = x.dtype.type(0), x.dtype.type(SQUARED)
     ax, ay, az = zero, zero, zero
     for j in range(x.size):

@@ -3,7 +3,7 @@
 import functools
 
 from suites.backends.warp import block_of, blocks, scalar, thread_of_block, wp
-from suites.backends.warp_rows import threads_for
+from suites.kernels.warp.rows import threads_for
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
 

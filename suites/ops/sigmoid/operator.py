@@ -5,11 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaKernel, Gradient, Operator, Sizes, WarpKernel, total_bytes, values, vectors
-from suites.backends import cuda_raw, pallas, peers
+from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cuda import neighbour_tiles
-from suites.backends.vendor_calls import mosaic_elementwise
 from suites.backends.warp import per_stream_tile
 from suites.ops.sigmoid import numba_cpu, numba_cuda, warp
+from suites.peers import functions as peers
+from suites.vendors.calls import mosaic_elementwise
 
 OPERATOR = Operator(
     name="sigmoid",

@@ -10,10 +10,10 @@ import jax
 import numpy as np
 
 from suites import CudaKernel, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values, vectors
-from suites.backends import peers
 from suites.backends.cutile import CutileKernel
-from suites.backends.vendor_calls import triton_call
 from suites.ops.softmax import cutile, numba_cpu, numba_cuda, triton, warp
+from suites.peers import functions as peers
+from suites.vendors.calls import triton_call
 
 
 def _shape(size):

@@ -3,7 +3,7 @@
 import functools
 
 from suites.backends.warp import FOUR, block_of, blocks, on_gpu, scalar, thread_of_block, vectors_of, wp
-from suites.backends.warp_rows import PART, rows_of, threads_for
+from suites.kernels.warp.rows import PART, rows_of, threads_for
 
 
 @functools.cache

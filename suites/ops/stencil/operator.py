@@ -22,8 +22,8 @@ from suites import (
     values,
     vectors,
 )
-from suites.backends.vendor_calls import triton_call
 from suites.ops.stencil import cutile, numba_cpu, numba_cuda, triton, warp
+from suites.vendors.calls import triton_call
 
 
 def _reference(u, rate):

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaCallable, Gradient, Operator, Sizes, WarpCallable, total_bytes, values, vectors
-from suites.backends import peers
 from suites.ops.sum import numba_cpu, numba_cuda, warp
+from suites.peers import functions as peers
 
 OPERATOR = Operator(
     name="sum",

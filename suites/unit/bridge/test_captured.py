@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, jax_kernel, numba_cuda_callable, numba_kernel
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels
 
 X = jnp.arange(3.0)

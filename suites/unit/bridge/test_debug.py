@@ -31,7 +31,7 @@ from bridge.ffi.cuda import driver
 from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.words import store
 from bridge.ffi.plans import poison
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import kernels, warp_kernels
 from suites.unit.bridge.entries import call_in
 

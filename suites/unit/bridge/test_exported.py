@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bridge import export_checks, jax_kernel
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import toy_c, warp_kernels
 from suites.unit.bridge.test_identity import X, wrapped
 from suites.unit.processes import output

@@ -11,7 +11,7 @@ import pytest
 
 import bridge
 from bridge import KernelTypeError
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import copies_in_blocks, kernels, warp_kernels
 from suites.unit.bridge.entries import call_in
 from suites.unit.processes import output

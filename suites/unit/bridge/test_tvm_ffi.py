@@ -12,11 +12,11 @@ from bridge import tvm_ffi_kernel
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.plans import host
 from bridge.ffi.target import Target
-from suites.backends import vendor_adds
 from suites.unit.bridge.c_libraries import compiled
 from suites.unit.bridge.entries import call_in, call_of
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, exported, gpu
 from suites.unit.bridge.test_native_stream import run_on_stream
+from suites.vendors import adds as vendor_adds
 
 tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
 PLATFORM = "cpu"  # the test for a GPU puts its arrays there

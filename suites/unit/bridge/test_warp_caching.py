@@ -15,7 +15,7 @@ from bridge.ffi.target import CPU
 from bridge.languages.warp import jax_kernel as wrapping
 from bridge.languages.warp import warp_wrapper
 from bridge.languages.warp.warp_language import define
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
 X = jnp.arange(1.0, 5.0)

@@ -22,7 +22,7 @@ from bridge import (
     warp_callable,
 )
 from bridge.languages.warp.callable import recording
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.processes import output
 
 FLOATS, POINTS = wp.array(dtype=float), wp.array(dtype=wp.vec3)

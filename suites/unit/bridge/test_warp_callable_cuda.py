@@ -22,7 +22,7 @@ from bridge.languages.warp.callable.recording import WarpRecording, record
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
 from bridge.signature.array_types import ArrayType
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
 from suites.unit.bridge import test_warp_outside as outside
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu

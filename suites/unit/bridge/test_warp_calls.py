@@ -13,7 +13,7 @@ import pytest
 
 import bridge
 from bridge import SignatureError, jax_kernel
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
 WARPS_OWN = getattr(wp, "jax_kernel", None)

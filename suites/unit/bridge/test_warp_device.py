@@ -21,7 +21,7 @@ from bridge.languages.warp.packing import Layout, PackedLaunch, pack
 from bridge.languages.warp.parameters import parameters_of
 from bridge.languages.warp.planned import plan_call
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 from suites.unit.bridge.cubins import sizes_in
 

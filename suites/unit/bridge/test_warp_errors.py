@@ -15,7 +15,7 @@ from bridge.languages.warp import cpu_plan as host
 from bridge.languages.warp import packing as launch
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.launches import WarpArgument, WarpLaunch
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
 X = jnp.arange(1.0, 5.0)

@@ -7,7 +7,7 @@ import pytest
 
 from bridge import jax_kernel
 from bridge.languages.warp.generated import generated
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
 DOUBLE = wp.array(dtype=wp.float64)

@@ -8,9 +8,8 @@ import pytest
 from bridge import SignatureError, jax_kernel
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.inputs import UNKNOWN, declare_writes, only_read, uses_of
-from suites.backends.late_languages import WARP, WARP_TILE
-from suites.backends.warp_blocks import wp
 from suites.cells.grid import grid
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 from suites.unit.bridge.entries import calls_in
 
@@ -235,7 +234,7 @@ def test_the_kernels_of_the_operators_get_no_copies():
     cases = {
         (case.operator.name, case.backend.id, case.dtype): case
         for case in grid("cpu", lambda operator: (64,))
-        if case.backend in (WARP, WARP_TILE)
+        if case.backend.id in ("warp", "warp_tile")
     }
     assert len({name for name, *_ in cases}) > 20
     with jax.enable_x64(True):

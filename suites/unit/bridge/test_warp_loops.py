@@ -12,7 +12,7 @@ import pytest
 from bridge import DifferentiationError, jax_kernel
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.loops import reads_stale
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge.warp_kernels import INDICES, VECTOR64, kernel
 
 N = 5

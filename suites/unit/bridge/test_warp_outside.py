@@ -10,7 +10,7 @@ import pytest
 
 from bridge import BridgeError, PlatformError, RecordingError, warp_callable
 from bridge.languages.warp.callable.recording import record
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, X, add, exported, increment, smooth
 
 COUNTS = wp.array(dtype=int)

@@ -14,7 +14,7 @@ import pytest
 import bridge
 from bridge import jax_kernel, warp_callable
 from bridge.languages.warp import cpu_plan
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 from suites.unit.bridge.warp_kernels import BLOCK, TILE
 

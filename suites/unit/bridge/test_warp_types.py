@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bridge import jax_kernel
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bridge
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 
 X = jnp.arange(4.0)
 VECTOR = wp.array(dtype=float)

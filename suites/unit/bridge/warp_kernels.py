@@ -9,7 +9,7 @@ nothing. In one module for all they would be compiled together, and again for ea
 
 from typing import Any
 
-from suites.backends.warp_blocks import wp
+from suites.kernels.warp.blocks import wp
 
 kernel = wp.kernel(module="unique")
 forward_only = wp.kernel(module="unique", enable_backward=False)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from suites.sessions.commands.command_line import parser
+from suites.commands.command_line import parser
 from suites.unit.docs.pages import PROJECT, blocks, read
 from suites.unit.suites.git_repositories import OPERATORS, commit, git
 

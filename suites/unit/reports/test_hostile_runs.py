@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reports import ReportError, RunUnwritable, RunWriter, load_run, run_path
 from reports.options import Exit
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
 from suites.unit.structure.house import PROJECT
 

@@ -12,7 +12,7 @@ import pytest
 from reports.options import Exit
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
 from suites.unit.processes import environment
 from suites.unit.reports.builders import begun, make_cell, make_result, make_run, make_timing
 

@@ -17,7 +17,7 @@ from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES, color_of, shap
 from reports.web.charts import roof_points
 from reports.web.headlines import comparisons
 from reports.web.run_choice import choose
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
 from suites.unit.reports.builders import GPU, make_cell, make_record
 from suites.unit.reports.page_runs import (
     call_records,

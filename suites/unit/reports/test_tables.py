@@ -19,7 +19,7 @@ from reports.records.measurements import Accuracy, ProcessTimes, Stages
 from reports.records.status import Status
 from reports.render.layout import Style
 from reports.render.units import ABSENT, DASH, TIMES
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
 from suites.unit.reports.builders import make_cell, make_pair, make_record, make_run, make_timing, whole
 from suites.unit.reports.page_runs import mutant_records, run_of
 

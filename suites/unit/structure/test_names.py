@@ -1,4 +1,4 @@
-"""Names: one module has one name, and a package's ``__all__`` is true."""
+"""Names: one class has one name, and a package's ``__all__`` is true."""
 
 import ast
 import collections
@@ -8,20 +8,6 @@ import types
 import pytest
 
 from suites.unit.structure.house import PACKAGES, modules
-
-SHARED = {"__init__", "__main__", "errors"}
-"""Names that a module of each package may have."""
-
-CATALOGUES = ("suites.ops", "suites.backends", "suites.mutants", "bridge.languages")
-"""Folders whose files are named for an operator, a backend or a language: two of them may have a file for the same."""
-
-
-def test_no_two_modules_have_one_name():
-    homes = collections.defaultdict(list)
-    for name, module in modules().items():
-        if module.path.stem not in SHARED and not name.startswith(tuple(f"{folder}." for folder in CATALOGUES)):
-            homes[module.path.stem].append(name)
-    assert {stem: names for stem, names in homes.items() if len(names) > 1} == {}
 
 
 def test_no_two_classes_of_a_package_have_one_name():

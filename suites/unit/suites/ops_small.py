@@ -9,7 +9,8 @@ import numpy as np
 import warp as wp
 
 from bridge import native_kernel
-from suites import Backend, Operator
+from suites import Operator
+from suites.backends import BACKENDS
 
 
 @numba.njit
@@ -101,7 +102,7 @@ OPERATORS = [
     Operator(
         name="twice",
         reference=lambda x: x + x,
-        kernels={Backend.WARP: twice},
+        kernels={BACKENDS["warp"]: twice},
         dtypes=("float32", "float64", "float16", "int32"),
     ),
     Operator(

@@ -9,14 +9,14 @@ from reports import CellResult, ProcessTimes, RunUnwritable, RunWriter, Status, 
 from reports.judgement import judge
 from reports.options import Exit
 from reports.pages.alike import are_interleaved
+from suites.bench.merging import Found
+from suites.bench.messages import PROTOCOL, Opened
+from suites.bench.panel import PanelError
 from suites.cells.selection import Selection
+from suites.compare.alternation import measure
+from suites.compare.revisions.side import Side
+from suites.compare.revisions.sides import Sides
 from suites.errors import RevisionError
-from suites.revisions.side import Side
-from suites.revisions.sides import Sides
-from suites.sessions.alternation import measure
-from suites.sessions.merging import Found
-from suites.sessions.messages import PROTOCOL, Opened
-from suites.sessions.panel import PanelError
 from suites.unit.reports.builders import make_cell, make_run
 
 SELECTION = Selection(sources=("my_ops.py",), dtypes=("f32",))

@@ -4,7 +4,7 @@ import numba
 import warp as wp
 from numba import cuda
 
-from suites.backends.atomic_operations import has_atomics
+from suites.kernels.atomic_operations import has_atomics
 from suites.ops import operators
 
 

@@ -7,30 +7,31 @@ import numpy as np
 import pytest
 import warp as wp
 
-from suites import Backend, RawKernel, WarpKernel, backends
-from suites.backends import numba_cuda, numba_cuda_mlir
+from suites import RawKernel, WarpKernel, backends
+from suites.backends import BACKENDS, numba_cuda, numba_cuda_mlir
 from suites.backends.numba_cuda import MISSING, cuda
 from suites.declare.acceptance import accepted
 from suites.errors import OperatorError
 from suites.unit.processes import output
 
 
-def test_every_file_that_registers_a_backend_is_imported_with_the_package():
-    folder = Path(backends.__file__).parent
-    registering = {
-        path.stem for path in folder.glob("*.py") if "= register_backend(" in path.read_text(encoding="utf-8")
+def test_every_file_has_a_row_and_every_row_names_functions_that_exist():
+    files = {path.stem for path in Path(backends.__file__).parent.glob("*.py")} - {
+        "__init__",
+        "backend",
+        "custom_kernel",
     }
-    homes = [backend.accept.__module__.rpartition(".")[2] for backend in Backend]
-    assert list(dict.fromkeys(homes)) == ["jnp", "numba_cpu", "native", "late_languages", "cuda_raw",
-        "pallas", "vendor_calls", "host_libraries", "cupy_library", "brainevent_library",
-    ]  # fmt: skip
-    assert set(homes) == registering - {"backend"}
+    table = Path(backends.__file__).read_text(encoding="utf-8")
+    assert [file for file in sorted(files) if f'"backends.{file}"' not in table] == []
+    for backend in BACKENDS.values():
+        assert backend.accept(object()) is None, backend
+        assert backend.missing() is None or backend.missing(), backend
 
 
 def test_a_numba_kernel_is_checked_without_the_import_of_other_languages():
     program = """
 import sys, numba
-import suites.sessions.checks_plugin
+import suites.validate.checks_plugin
 from suites import Operator
 Operator(name="double", reference=lambda x: x + x, kernels={"numba": numba.njit(lambda x, out: None)})
 print([name for name in ("warp", "numba.cuda", "triton", "cupy", "scipy.stats") if name in sys.modules])"""
@@ -49,11 +50,11 @@ def test_numba_cuda():
         if i < out.size:
             out[i] = x[i]
 
-    kernel = accepted("", Backend.NUMBA_CUDA, copy)
+    kernel = accepted("", BACKENDS["numba_cuda"], copy)
     assert kernel.dispatcher is copy
     assert kernel.launch([_struct(9)], [_struct(3, 5), _struct(7)]) == {"launch_dims": 15}
     assert kernel.launch([_struct(9)], [_struct()]) == {"launch_dims": 1}
-    assert accepted("", Backend.NUMBA_CUDA, kernel) is kernel
+    assert accepted("", BACKENDS["numba_cuda"], kernel) is kernel
 
 
 @wp.kernel
@@ -63,12 +64,12 @@ def lengths(x: wp.array(dtype=wp.vec3), scale: wp.array(dtype=float), out: wp.ar
 
 
 def test_warp():
-    kernel = accepted("", Backend.WARP, lengths)
+    kernel = accepted("", BACKENDS["warp"], lengths)
     assert kernel.kernel("float32") is lengths
     expected = {"launch_dims": (4,), "output_dims": {"out": (4,)}}
     assert kernel.options([_struct(4, 3), _struct(1)], [_struct(4)]) == expected
     assert kernel.declared_dtypes() == [("float32", "float32", "float32")]
-    launched = accepted("", Backend.WARP, WarpKernel(lengths, lambda inputs, outs: {"launch_dims": 2}))
+    launched = accepted("", BACKENDS["warp"], WarpKernel(lengths, lambda inputs, outs: {"launch_dims": 2}))
     assert launched.options_of([_struct(4, 3), _struct(1)], [_struct(4)]) == {
         "launch_dims": 2,
         "output_dims": {"out": (4,)},
@@ -94,7 +95,7 @@ def test_cuda_cpp(parameters, dtypes, scalars):
     /* __global__ void not_this( */
     __device__ int helper(int i) {{ return i; }}
     __global__ void copy{parameters} {{}}"""
-    kernel = accepted("", Backend.CUDA_RAW, source)
+    kernel = accepted("", BACKENDS["cuda_raw"], source)
     assert isinstance(kernel, RawKernel)
     assert (kernel.source, kernel.name("float32")) == (source, "copy")
     launch = kernel.launch([_struct(4)], [_struct(2, 3)])
@@ -107,14 +108,14 @@ def test_cuda_cpp(parameters, dtypes, scalars):
 def test_a_function_without_a_decorator_is_not_taken_for_a_cuda_kernel(missing, monkeypatch):
     monkeypatch.setattr(numba_cuda, "MISSING", missing)
     with pytest.raises(OperatorError, match=r"Decorate it with numba\.njit"):
-        accepted("kernels['numba']", Backend.NUMBA, lambda x, out: None)
+        accepted("kernels['numba']", BACKENDS["numba"], lambda x, out: None)
 
 
 @pytest.mark.parametrize(("setting", "precision"), [(None, "HIGHEST"), ("tensorfloat32", "HIGH")])
 def test_jnp_multiplies_in_float32_unless_the_user_says_otherwise(setting, precision):
     matrix = np.ones((4, 4), np.float32)
     with jax.default_matmul_precision(setting):
-        call = accepted("product", Backend.JNP, lambda a, b: a @ b).build((matrix, matrix), ())
+        call = accepted("product", BACKENDS["jnp"], lambda a, b: a @ b).build((matrix, matrix), ())
         program = jax.make_jaxpr(call)(matrix, matrix)
     (product,) = [equation for equation in program.eqns if equation.primitive.name == "dot_general"]
     assert product.params["precision"][0].name == precision
@@ -136,4 +137,4 @@ class TestNumbaCudaMlir:
 
     def test_a_missing_compiler_is_a_reason(self, monkeypatch):
         monkeypatch.setattr(numba_cuda_mlir.importlib.util, "find_spec", lambda name: None)
-        assert Backend.NUMBA_CUDA_MLIR.missing() == "numba-cuda-mlir is not installed"
+        assert BACKENDS["numba_cuda_mlir"].missing() == "numba-cuda-mlir is not installed"

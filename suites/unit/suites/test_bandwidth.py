@@ -2,8 +2,8 @@
 
 import pytest
 
-from suites.bench import bandwidth
-from suites.bench.bandwidth import SMALLEST, TRIES, rate, roof
+from suites.timing import bandwidth
+from suites.timing.bandwidth import SMALLEST, TRIES, rate, roof
 
 MIB = 1 << 20
 

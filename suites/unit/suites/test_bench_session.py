@@ -6,8 +6,8 @@ from pathlib import Path
 
 from reports import RunUnwritable, RunWriter, find_run, load_run
 from reports.options import Exit
-from suites.sessions import isolation
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
+from suites.processes import isolation
 from suites.unit.processes import run
 
 KERNELS = """\

@@ -7,7 +7,7 @@ import pytest
 
 from reports import Status
 from suites import Operator
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.evidence import Evidence, outcome
 from suites.checks.judging.memory import WrittenBeyond
@@ -31,7 +31,7 @@ def _raised(function, *arguments):
 
 def test_a_truth_that_raises_says_nothing_of_the_kernel():
     operator = _operator(truth=_truth)
-    caught = _raised(judge_kernel, operator, Backend.NUMBA, (np.ones(3, np.float32),))
+    caught = _raised(judge_kernel, operator, BACKENDS["numba"], (np.ones(3, np.float32),))
     assert outcome(caught)[0] is Status.UNCHECKED
     assert "ValueError: no truth today (not from the kernel, but from answers.py:" in outcome(caught)[1]
 
@@ -75,7 +75,7 @@ def test_missing_memory_is_no_fault_of_the_kernel(error, monkeypatch):
         raise error
 
     monkeypatch.setattr("suites.checks.judging.cell_verdict.run_poisoned", fails)
-    verdict = judge_kernel(_operator(), Backend.NUMBA, (np.ones(5, np.float32),))
+    verdict = judge_kernel(_operator(), BACKENDS["numba"], (np.ones(5, np.float32),))
     assert verdict.status is Status.OOM
     assert not verdict.status.wrong
     assert described(error).startswith(type(error).__name__)

@@ -9,14 +9,15 @@ import pytest
 
 from bridge import XLACustomKernel, numba_kernel
 from reports import Status
-from suites import Backend, Operator, OperatorError, operator_of
+from suites import Operator, OperatorError, operator_of
+from suites.backends import BACKENDS
 from suites.bench.timed_process import TimedProcess
-from suites.bench.timed_selection import MODE, both_directions, case_of_both_directions, forward_and_backward
 from suites.cells.case import Case
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.declare.differentiation import function_of
 from suites.numerics.precision import precision
 from suites.ops import operators
+from suites.timing.timed_selection import MODE, both_directions, case_of_both_directions, forward_and_backward
 
 
 @numba.njit
@@ -74,7 +75,7 @@ def test_cotangents_are_arguments_that_xla_cannot_fold():
     operator = Operator(name="product", reference=lambda A, B: A * B, kernels={"numba": square})
     both = both_directions(operator)
     arrays = both.sample("float32", 4096, 0)
-    lowered = jax.jit(both.build(Backend.JNP, arrays)).lower(*arrays)
+    lowered = jax.jit(both.build(BACKENDS["jnp"], arrays)).lower(*arrays)
     assert len(lowered.in_avals[0]) == 3
     text = lowered.compile().as_text()
     assert text.count("multiply(") == 3
@@ -91,15 +92,15 @@ def test_a_wrong_derivative_is_wrong_though_the_value_is_right():
 
 def test_a_kernel_without_a_derivative_has_no_such_case():
     add = operators()["add"]
-    assert case_of_both_directions(Case(add, Backend.NUMBA, "float32", 100, "cpu")) is None
-    assert case_of_both_directions(Case(operators()["histogram"], Backend.JNP, "float32", 100, "cpu")) is None
+    assert case_of_both_directions(Case(add, BACKENDS["numba"], "float32", 100, "cpu")) is None
+    assert case_of_both_directions(Case(operators()["histogram"], BACKENDS["jnp"], "float32", 100, "cpu")) is None
     with pytest.raises(OperatorError, match="histogram: cannot run backward, because no input has a derivative"):
         both_directions(operators()["histogram"])
 
 
 def test_such_cells_are_timed_like_any_other():
     operator = operators()["add"]
-    plain = [Case(operator, backend, "float32", 4096, "cpu") for backend in (Backend.JNP, Backend.WARP)]
+    plain = [Case(operator, backend, "float32", 4096, "cpu") for backend in (BACKENDS["jnp"], BACKENDS["warp"])]
     cases = {case.cell.key: case for case in map(case_of_both_directions, plain)}
     process = TimedProcess(cases, lambda cell: None, seed=random.randrange(100))
     for key in cases:

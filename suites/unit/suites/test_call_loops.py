@@ -4,7 +4,8 @@ import jax
 import numba
 import numpy as np
 
-from suites import Backend, Domain, Operator, Sizes
+from suites import Domain, Operator, Sizes
+from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.checks.judging.call_loops import keeps_bits, prepare
 from suites.mutants.memory import address_of_zeros, array_at
@@ -37,7 +38,7 @@ TOTAL = Operator(name="total", reference=lambda x: x.sum()[None], kernels={"numb
 
 
 def _case(operator):
-    return Case(operator, Backend.NUMBA, "float32", 5, "cpu")
+    return Case(operator, BACKENDS["numba"], "float32", 5, "cpu")
 
 
 def test_a_loop_counts_the_calls_that_differ_and_keeps_the_first():

@@ -9,7 +9,7 @@ from suites import ops
 from suites.cells import catalogue
 from suites.cells.catalogue import CatalogueError
 from suites.cells.selection import Selection
-from suites.sessions.commands.listing import listing
+from suites.commands.listing import listing
 from suites.unit.processes import output
 from suites.unit.suites.git_repositories import OPERATORS
 
@@ -118,10 +118,10 @@ def test_the_listing_says_which_kernels_there_are_and_why_not_others(tmp_path):
     file = tmp_path / "my_ops.py"
     file.write_text(
         "from dataclasses import replace\n"
-        "from suites.backends.backend import Backend\n"
+        "from suites.backends import BACKENDS\n"
         "from suites.ops.sigmoid import OPERATOR as _RELU\n"
-        "ONE = replace(_RELU, name='one', kernels={Backend.NUMBA: _RELU.kernels[Backend.NUMBA]})\n"
-        "TESTED = replace(ONE, name='tested', tested=(Backend.NUMBA,))\n",
+        "ONE = replace(_RELU, name='one', kernels={'numba': _RELU.kernels[BACKENDS['numba']]})\n"
+        "TESTED = replace(ONE, name='tested', tested=('numba',))\n",
         encoding="utf-8",
     )
     catalogue.use([str(file)])

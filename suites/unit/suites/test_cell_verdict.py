@@ -10,7 +10,7 @@ import pytest
 
 from bridge import numba_kernel
 from reports import Status
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.checks.judging import call_loops, cell_verdict, memory
 from suites.checks.judging.cell_verdict import judge_kernel, missing_custom_call, with_reference
@@ -84,7 +84,7 @@ INPUTS = (np.arange(1, 9, dtype=np.float32),)
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_each_way_of_being_wrong_has_its_status(kernel, status, reason):
-    verdict = judge_kernel(_operator(kernel), Backend.NUMBA, INPUTS)
+    verdict = judge_kernel(_operator(kernel), BACKENDS["numba"], INPUTS)
     assert verdict.status is status
     assert reason is None or reason in verdict.reason
 
@@ -110,22 +110,22 @@ def test_a_fault_in_one_of_the_further_runs_is_seen(monkeypatch, further, wrong_
     calls, wrong = array_at(CALLS, 1, np.int64), array_at(WRONG_CALL, 1, np.int64)
     monkeypatch.setitem(cell_verdict.REPETITIONS, "cpu", 0)
     calls[0] = wrong[0] = 0
-    assert judge_kernel(_operator(copy_but_for_one_call), Backend.NUMBA, INPUTS).status is Status.PASSED
+    assert judge_kernel(_operator(copy_but_for_one_call), BACKENDS["numba"], INPUTS).status is Status.PASSED
     monkeypatch.setitem(cell_verdict.REPETITIONS, "cpu", further)
     wrong[0] = calls[0] + wrong_call
     calls[0] = 0
-    assert judge_kernel(_operator(copy_but_for_one_call), Backend.NUMBA, INPUTS).status is status
+    assert judge_kernel(_operator(copy_but_for_one_call), BACKENDS["numba"], INPUTS).status is status
 
 
 def test_program_without_the_custom_call_is_no_evidence():
     program = jax.jit(lambda x: x + 1).lower(INPUTS[0]).compile().as_text()
-    assert missing_custom_call(program, Backend.JNP, "cpu") is None
-    assert "contains 0 calls of bridge_cpu, expected 1" in missing_custom_call(program, Backend.NUMBA, "cpu")
+    assert missing_custom_call(program, BACKENDS["jnp"], "cpu") is None
+    assert "contains 0 calls of bridge_cpu, expected 1" in missing_custom_call(program, BACKENDS["numba"], "cpu")
 
 
 def test_error_of_xlas_own_result_stands_beside():
     operator = _operator(copy)
-    verdict = with_reference(judge_kernel(operator, Backend.NUMBA, INPUTS), operator, INPUTS)
+    verdict = with_reference(judge_kernel(operator, BACKENDS["numba"], INPUTS), operator, INPUTS)
     assert verdict.accuracy.reference_budget_used == 0.0
 
 
@@ -139,7 +139,7 @@ def test_a_kernel_whose_calls_go_past_the_guards_is_unchecked(monkeypatch):
         yield Guards(0, 0)
 
     monkeypatch.setattr(memory, "guarded_calls", blind)
-    assert judge_kernel(_operator(copy), Backend.NUMBA, INPUTS).status is Status.UNCHECKED
+    assert judge_kernel(_operator(copy), BACKENDS["numba"], INPUTS).status is Status.UNCHECKED
 
 
 @GUARDED
@@ -148,7 +148,7 @@ def test_a_kernel_is_unchecked_where_there_is_no_memory_for_guards(monkeypatch):
         raise MemoryError("mmap: no addresses")
 
     monkeypatch.setattr(guarded_calls, "GuardedRegion", none)
-    verdict = judge_kernel(_operator(copy), Backend.NUMBA, INPUTS)
+    verdict = judge_kernel(_operator(copy), BACKENDS["numba"], INPUTS)
     assert verdict.status is Status.UNCHECKED
     assert "mmap: no addresses" in verdict.reason
 
@@ -157,9 +157,9 @@ def test_a_kernel_is_unchecked_where_there_is_no_memory_for_guards(monkeypatch):
 def test_an_output_of_another_shape_is_refused_before_the_kernel_writes_past_its_end():
     half = numba_kernel(copy, lambda x: jax.ShapeDtypeStruct((x.size // 2,), x.dtype))
     operator = Operator(name="half", reference=lambda x: x, kernels={"numba": half}, dtypes=("float32",))
-    verdict = judge_kernel(operator, Backend.NUMBA, (np.ones(8, np.float32),))
+    verdict = judge_kernel(operator, BACKENDS["numba"], (np.ones(8, np.float32),))
     assert (verdict.status, verdict.reason) == (Status.WRONG_SHAPE, "output 0 has shape (4,), expected (8,)")
-    case = Case(operator, Backend.NUMBA, "float32", 8, "cpu")
+    case = Case(operator, BACKENDS["numba"], "float32", 8, "cpu")
     with pytest.raises(CheckFailed, match=r"WRONG_SHAPE: output 0 has shape \(4,\)"):
         call_loops.prepare(case, case.samples(2), case.device)
 

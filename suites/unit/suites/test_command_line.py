@@ -14,11 +14,11 @@ import bridge
 import suites
 from reports import load_run
 from reports.options import Exit
+from suites.commands.command_line import main, parsed, parser, selection_of
 from suites.errors import SelectionError
-from suites.sessions.commands.command_line import main, parsed, parser, selection_of
-from suites.sessions.isolation import isolated
-from suites.sessions.resuming import RunLock
-from suites.sessions.session_end import SessionEnd
+from suites.processes.isolation import isolated
+from suites.processes.resuming import RunLock
+from suites.processes.session_end import SessionEnd
 from suites.unit.processes import environment, output, run
 from suites.unit.reports.builders import make_pair, whole
 from suites.unit.suites.git_repositories import OPERATORS
@@ -124,7 +124,7 @@ def test_a_fault_of_a_command_is_no_verdict_about_kernels(monkeypatch, capsys):
     def faulty(options):
         raise LookupError("\x1b[2J lost\nits second line")
 
-    monkeypatch.setattr("suites.sessions.commands.command_line.run_report", faulty)
+    monkeypatch.setattr("suites.commands.command_line.run_report", faulty)
     code, errors = said(capsys, "show")
     assert code == Exit.COULD_NOT_RUN
     assert "in faulty" in errors
@@ -143,7 +143,7 @@ def test_an_interrupted_import_is_an_interruption(with_cause, monkeypatch, capsy
                 raise stopped from error
             raise stopped  # noqa: B904
 
-    monkeypatch.setattr("suites.sessions.commands.command_line.run_report", interrupted)
+    monkeypatch.setattr("suites.commands.command_line.run_report", interrupted)
     code, errors = said(capsys, "show")
     assert code == Exit.COULD_NOT_RUN
     assert re.fullmatch(r".* show: interrupted\.\n", errors)
@@ -198,7 +198,7 @@ def test_a_resume_that_is_interrupted_before_its_first_cell_says_what_is_recorde
     data = whole([*make_pair(1000.0, 500.0)]).splitlines(keepends=True)
     Path("runs", "20261120T190102-3f2a.jsonl").write_bytes(b"".join(data[:-1]))
     found = SessionEnd(path=None, interrupted=True, code=pytest.ExitCode.INTERRUPTED)
-    monkeypatch.setattr(f"suites.sessions.{command}_command.{command}", lambda *_, **__: found)
+    monkeypatch.setattr(f"suites.{command}.command.{command}", lambda *_, **__: found)
     assert main([command, "--resume", "latest"]) == Exit.COULD_NOT_RUN
     shown = capsys.readouterr()
     assert "500 ns" in shown.out or "2 cells, recorded in runs/" in shown.err

@@ -14,7 +14,7 @@ import pytest
 
 from reports import Status, find_run, load_run
 from reports.options import Exit
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
 from suites.unit.processes import environment, output
 from suites.unit.suites.git_repositories import OPERATORS
 
@@ -114,7 +114,7 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise RuntimeError('hers')\n")
     (tmp_path / "random.py").write_text("raise SystemExit('hers')\n")
-    program = "from suites.sessions.commands.command_line import main; raise SystemExit(main())"
+    program = "from suites.commands.command_line import main; raise SystemExit(main())"
     temporary, kept = tmp_path / "temporary", []
     temporary.mkdir()
     variables = {

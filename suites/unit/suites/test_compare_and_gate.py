@@ -11,10 +11,10 @@ from reports import ProcessTimes, Timing, load_run
 from reports.options import Exit
 from reports.pages.alike import INTERLEAVED
 from suites.cells.selection import Selection
-from suites.sessions import compare_command
-from suites.sessions.alternation import Measured
-from suites.sessions.commands.command_line import main
-from suites.sessions.compared import TwoRevisions, TwoRuns, find_compared, split_names
+from suites.commands.command_line import main
+from suites.compare import command as compare_command
+from suites.compare.alternation import Measured
+from suites.compare.compared import TwoRevisions, TwoRuns, find_compared, split_names
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_record, make_run, whole
 from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from reports import RecordError
-from suites.bench import cuda_measurement as module
-from suites.bench import device_clock as device_clock_module
-from suites.bench.cuda_measurement import CudaMeasurement, ThrottledError
-from suites.bench.device_clock import CallTimes
-from suites.bench.gpu import DeviceState
+from suites.timing import cuda_measurement as module
+from suites.timing import device_clock as device_clock_module
+from suites.timing.cuda_measurement import CudaMeasurement, ThrottledError
+from suites.timing.device_clock import CallTimes
+from suites.timing.gpu import DeviceState
 
 CPU = jax.devices("cpu")[0]
 HEAT = 0x40

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from suites.backends import numba_cuda_blocks as cuda_kernels
-from suites.backends import numba_cuda_tables as tables
-from suites.backends.numba_cuda_device_facts import GpuFacts
+from suites.kernels.numba_cuda import blocks as cuda_kernels
+from suites.kernels.numba_cuda import tables as tables
+from suites.kernels.numba_cuda.device_facts import GpuFacts
 
 pytestmark = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from suites.backends import numba_cuda_blocks as cuda_kernels
 from suites.backends.numba_cuda import NEIGHBOURS, aligned, first_neighbour, kernel, neighbours, store_neighbours
+from suites.kernels.numba_cuda import blocks as cuda_kernels
 from suites.ops.cumsum.look_back import look_back_words
 from suites.unit.suites.ptx import ptx_of
 

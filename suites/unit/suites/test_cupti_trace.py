@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from suites.bench.device_clock import Activity, CuptiTrace
+from suites.timing.device_clock import Activity, CuptiTrace
 
 
 class FakeCupti:

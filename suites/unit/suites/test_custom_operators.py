@@ -10,7 +10,8 @@ import pytest
 
 from bridge import XLACustomKernel, numba_kernel
 from reports import Status
-from suites import Backend, CustomKernel, Gradient, Operator, OperatorError, operator_of
+from suites import CustomKernel, Gradient, Operator, OperatorError, operator_of
+from suites.backends import BACKENDS
 from suites.cells import tables
 from suites.checks.judging.evidence import CheckFailed
 from suites.declare.contradictions import verify
@@ -81,7 +82,7 @@ class TestDeclaration:
         for backend in operator.kernels:
             assert operator.unsupported(backend, "cpu", "float32") is None
             run_check("compiled", operator, backend)
-        assert operator.unsupported(Backend.NUMBA, "cuda", "float32") == "numba runs on cpu, not on cuda"
+        assert operator.unsupported(BACKENDS["numba"], "cuda", "float32") == "numba runs on cpu, not on cuda"
         blocked = next(backend for backend in operator.kernels if backend.id == "blocked")
         assert operator.unsupported(blocked, "cuda", "float32") == "my square has no kernel 'Blocked' for cuda"
 
@@ -94,11 +95,11 @@ class TestDeclaration:
         ],
     )
     def test_a_backend_alone(self, declare):
-        custom = _operator().kernels[Backend.NUMBA].operator
+        custom = _operator().kernels[BACKENDS["numba"]].operator
         kernels = {"numba": declare(custom)}
         operator = Operator(name="square", reference=lambda x: 3 * x * x, kernels=kernels, outputs=_same)
         run_check("compiled", operator)
-        assert not operator.has_gradient(Backend.NUMBA, "float32")
+        assert not operator.has_gradient(BACKENDS["numba"], "float32")
 
     @pytest.mark.parametrize(
         ("declare", "message"),
@@ -172,7 +173,7 @@ class TestTables:
     def test_forward_mode_has_cells_where_a_rule_gives_it(self):
         skips = {}
         for cell in tables.tangents("cpu"):
-            if cell.values[0].backend is Backend.NUMBA:
+            if cell.values[0].backend is BACKENDS["numba"]:
                 skips.setdefault(cell.values[0].operator.name, []).extend(mark.kwargs["reason"] for mark in cell.marks)
         assert skips["forward"] == []
         assert "reverse mode alone (def_jvp or def_transpose gives both)" in skips["reverse"][0]
@@ -206,8 +207,8 @@ class TestDerivedGradients:
             return jax.lax.while_loop(lambda state: state[0] < 3, lambda state: (state[0] + 1, state[1] * x), (0, x))[1]
 
         operator = _operator(vjp=_right_vjp, reference=powers)
-        assert not operator.has_gradient(Backend.NUMBA, "float32")
-        reason = why_no_gradient(operator, Backend.NUMBA, "float32")
+        assert not operator.has_gradient(BACKENDS["numba"], "float32")
+        reason = why_no_gradient(operator, BACKENDS["numba"], "float32")
         assert "the reference of my_square has no derivative in reverse mode" in reason
 
     def test_where_the_derivative_is_undefined_anything_goes_and_nowhere_is_unchecked(self):

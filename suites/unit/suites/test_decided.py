@@ -8,7 +8,7 @@ import pytest
 
 from reports import Status
 from suites import Domain, Gradient, Operator
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.checks.drawn import session_choices
 from suites.checks.drawn.decided import gradient_battery, judge_battery, judged, judged_battery
 from suites.checks.drawn.many_sizes import MOST_WORK, large_sizes, memory_alone, small_sizes
@@ -25,7 +25,7 @@ def _of(reference, kernel, dtype="float32", **fields):
 
 def _failures(operator):
     device = jax.devices("cpu")[0]
-    found = judge_battery(operator, Backend.NUMBA, operator.dtypes[0], 5, device)
+    found = judge_battery(operator, BACKENDS["numba"], operator.dtypes[0], 5, device)
     return [verdict for _, verdict in found if verdict.status is not Status.PASSED]
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from suites.bench.device_clock import Activity, CallTimes, SplitError, call_times, split
+from suites.timing.device_clock import Activity, CallTimes, SplitError, call_times, split
 
 
 def kernel(name, start, end, launch):

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from suites.bench import device_clock as module
-from suites.bench.device_clock import WARM, Activity, CallTimes, CuptiClock, WallClock, device_clock
-from suites.bench.instruments import PREFIX
+from suites.timing import device_clock as module
+from suites.timing.device_clock import WARM, Activity, CallTimes, CuptiClock, WallClock, device_clock
+from suites.timing.instruments import PREFIX
 
 CPU = jax.devices("cpu")[0]
 

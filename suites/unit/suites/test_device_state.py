@@ -2,7 +2,7 @@
 
 import pytest
 
-from suites.bench.gpu import POWER_CAP, DeviceManagement, DeviceState, device_management, is_throttled
+from suites.timing.gpu import POWER_CAP, DeviceManagement, DeviceState, device_management, is_throttled
 
 IDLE, USER_CLOCKS, HARDWARE, SOFT_HEAT, HEAT, BRAKE = 0x1, 0x2, 0x8, 0x20, 0x40, 0x80
 

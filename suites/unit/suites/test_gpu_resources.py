@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 
-from suites.bench.resources import _grown_bytes, planned_bytes, resources
+from suites.timing.resources import _grown_bytes, planned_bytes, resources
 
 SIZE = 1 << 16
 

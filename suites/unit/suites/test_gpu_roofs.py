@@ -3,8 +3,8 @@
 import jax
 import pytest
 
-from suites.bench import gpu_roofs
-from suites.bench.device_clock import CallTimes
+from suites.timing import gpu_roofs
+from suites.timing.device_clock import CallTimes
 
 
 @pytest.fixture

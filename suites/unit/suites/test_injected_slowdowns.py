@@ -7,7 +7,7 @@ import pytest
 from reports import find_run
 from reports.options import Exit
 from reports.records.store import list_runs, run_id
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
 from suites.unit.suites.git_repositories import commit
 
 OPERATORS = """\

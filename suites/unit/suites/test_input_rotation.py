@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from suites.bench import cuda_measurement, gpu
-from suites.bench.cuda_measurement import HOT, MOST_SETS, InputRotation, InputTurns, turns
+from suites.timing import cuda_measurement, gpu
+from suites.timing.cuda_measurement import HOT, MOST_SETS, InputRotation, InputTurns, turns
 
 L2 = 50 << 20
 

@@ -6,7 +6,7 @@ from suites.unit.processes import output
 
 PROGRAM = """
 import os, signal, time
-from suites.sessions.interruption import Interruption
+from suites.processes.interruption import Interruption
 signal.signal(signal.{name}, signal.{before})  # a process in the background ignores SIGINT
 interruption = Interruption()
 interruption.install()

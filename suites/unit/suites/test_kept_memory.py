@@ -10,9 +10,9 @@ import pytest
 
 from reports import Status
 from suites import Operator
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
-from suites.sessions import kept_memory
+from suites.validate import kept_memory
 
 
 @pytest.mark.parametrize(("most", "is_kept"), [(0, False), (1 << 60, True)])
@@ -20,7 +20,7 @@ def test_a_process_that_keeps_too_much_forgets_the_operators_that_it_has_checked
     monkeypatch.setattr(kept_memory, "MOST_KEPT", most)
     operator = _doubled()
     inputs = operator.sample("float32", 100, 0)
-    assert judge_kernel(operator, Backend.NUMBA, inputs, jax.devices("cpu")[0]).status is Status.PASSED
+    assert judge_kernel(operator, BACKENDS["numba"], inputs, jax.devices("cpu")[0]).status is Status.PASSED
     kept = weakref.ref(operator)
     del operator
     kept_memory.forget()

@@ -8,7 +8,8 @@ import pytest
 import warp as wp
 
 import bridge
-from suites import Backend, Gradient, NumbaKernel, Operator, WarpCallable, WarpKernel
+from suites import Gradient, NumbaKernel, Operator, WarpCallable, WarpKernel
+from suites.backends import BACKENDS
 from suites.unit.bridge import kernels
 from suites.unit.suites.named_checks import run_check
 
@@ -56,7 +57,7 @@ class TestWrappers:
     def test_a_wrapped_warp_kernel_serves_every_size(self):
         operator = _doubling(bridge.jax_kernel(double_warp), "warp", gradient=Gradient())
         for check in ("compiled", "vmap grad"):
-            run_check(check, operator, Backend.WARP)
+            run_check(check, operator, BACKENDS["warp"])
 
     @pytest.mark.parametrize(
         ("kernel", "has"),
@@ -71,7 +72,7 @@ class TestWrappers:
     )
     def test_a_warp_kernel_has_the_derivative_that_warp_generates(self, kernel, has):
         declared = _doubling(kernel, "warp", gradient=Gradient())
-        assert declared.has_gradient(Backend.WARP, "float32") is has
+        assert declared.has_gradient(BACKENDS["warp"], "float32") is has
 
 
 @pytest.mark.parametrize(

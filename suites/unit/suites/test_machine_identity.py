@@ -2,8 +2,8 @@
 
 import pytest
 
-from suites.bench import run_header
-from suites.bench.run_header import machine_id, memory_bytes
+from suites.timing import run_header
+from suites.timing.run_header import machine_id, memory_bytes
 
 GIB = 1 << 30
 ID, BOOT = "3f2a" * 8, "9c8b-boot"

@@ -3,8 +3,8 @@
 import pytest
 
 from reports import CellResult, ProcessTimes, Stages, Status, Timing
-from suites.sessions.contests import contests, portions
-from suites.sessions.merging import merged
+from suites.bench.contests import contests, portions
+from suites.bench.merging import merged
 from suites.unit.reports.builders import make_cell
 
 

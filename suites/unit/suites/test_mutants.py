@@ -6,16 +6,16 @@ import pytest
 
 from bridge.languages.cuda_cpp import define
 from reports import Status
-from suites.backends import numba_cuda_blocks as cuda_kernels
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.cuda_raw import NO_CUDA_CORE, RawKernel
-from suites.backends.kernel import LaunchedKernel
 from suites.backends.numba_cuda import CudaCallable, CudaKernel
 from suites.cells import catalogue
 from suites.checks.drawn import session_choices
 from suites.checks.judging.evidence import CheckFailed, Evidence
 from suites.checks.judging.reasons import status_of
 from suites.checks.register import checks
+from suites.kernels.kernel import LaunchedKernel
+from suites.kernels.numba_cuda import blocks as cuda_kernels
 from suites.mutants import mutants, right_kernels
 from suites.unit.bridge.entries import call_in
 from suites.unit.suites.named_checks import check_named
@@ -50,7 +50,7 @@ def status_by():
 
     def make(operator, name):
         cells = (cell.values[0] for cell in check_named(name).cells.cells("cpu") if not cell.marks)
-        cases = [each for each in cells if each.operator is operator and each.backend is not Backend.JNP]
+        cases = [each for each in cells if each.operator is operator and each.backend is not BACKENDS["jnp"]]
         for case in cases:
             evidence = Evidence()
             try:
@@ -88,7 +88,7 @@ def test_a_broken_kernel_is_caught_by_the_check_that_it_names(mutant, status_by)
 @named(ON_CUDA)
 def test_a_broken_kernel_for_a_gpu_compiles(mutant, monkeypatch):
     declared = kernel_of(mutant)
-    if mutant.backend is Backend.CUDA_RAW:
+    if mutant.backend is BACKENDS["cuda_raw"]:
         if NO_CUDA_CORE is not None:
             pytest.skip(str(NO_CUDA_CORE))
         content, *_ = define(declared.source, declared.name(mutant.operator.dtypes[0]), ()).compile("sm_90")
@@ -103,7 +103,7 @@ def test_a_broken_kernel_for_a_gpu_compiles(mutant, monkeypatch):
         code = call.definition.compile(call.signature, 90)
         assert getattr(code, "content", code).startswith(b"\x7fELF")
         return
-    if mutant.backend is Backend.NUMBA_CUDA_MLIR:
+    if mutant.backend is BACKENDS["numba_cuda_mlir"]:
         if (missing := mutant.backend.missing()) is not None:
             pytest.skip(missing)
         assert code_of_mlir(mutant.operator, mutant.backend, "float32", monkeypatch)

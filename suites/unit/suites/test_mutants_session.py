@@ -7,10 +7,10 @@ import pytest
 
 from reports import CellResult, RunWriter, Status
 from reports.options import Exit
-from suites.sessions import mutants as script
-from suites.sessions.session_end import SessionEnd
+from suites.processes.session_end import SessionEnd
 from suites.unit import processes
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
+from suites.validate import broken_kernels as script
 
 WRONG, RIGHT = Status.WRONG_VALUE, Status.PASSED
 RUN = make_run(selection={"source": ["suites.mutants"]})
@@ -55,7 +55,7 @@ def test_an_interrupted_run_is_no_survivor_and_says_how_to_go_on(tmp_path, monke
 
 def test_the_session_prints_what_each_check_catches(tmp_path):
     chosen = ("--operator", "unwritten_tail", "--operator", "at_4096", "--runs", tmp_path, "-n", "1")
-    done = processes.run("-m", "suites.sessions.mutants", *chosen, "--", "-k", "compiled")
+    done = processes.run("-m", "suites.validate.broken_kernels", *chosen, "--", "-k", "compiled")
     assert done.returncode == Exit.WRONG, done.stdout + done.stderr
     assert re.search(r"unwritten_tail +numba +compiled", done.stdout)
     assert "2 broken kernels, 1 caught" in done.stdout

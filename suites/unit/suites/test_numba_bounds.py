@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bridge
-from suites.backends.numba_bounds import with_options
+from suites.kernels.numba_cpu.copies import with_options
 
 
 @numba.njit

@@ -7,12 +7,12 @@ import pytest
 
 from reports import Accuracy, Cell, Status
 from suites import Operator
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.reasons import kernel_lines, with_inputs
 from suites.numerics.traced import formula
 from suites.numerics.verdict import Verdict
-from suites.sessions.finding import Finding
+from suites.validate.finding import Finding
 
 
 def _found(mode, status, reason, used=None, operator="cube"):
@@ -68,7 +68,7 @@ def _third(a, b, c, out):
 def test_a_bound_that_is_left_by_little_says_what_was_allowed_and_both_cures():
     operator = Operator(name="third", reference=lambda a, b, c: (a + b + c) / 3, kernels={"numba": _third})
     inputs = tuple(np.ones(2, np.float32) for _ in range(3))
-    verdict = judge_kernel(operator, Backend.NUMBA, inputs)
+    verdict = judge_kernel(operator, BACKENDS["numba"], inputs)
     assert verdict.status is Status.WRONG_VALUE
     assert "allowed +-" in verdict.reason
     assert "in the reference: add, add, div. If the kernel is right, declare tolerance=, or write" in verdict.reason
@@ -92,7 +92,7 @@ def test_inputs_are_shown_where_the_element_depends_on_them():
         name="rows", reference=lambda a, b: a.sum(1) + b, kernels={"numba": _row_sums}, shapes=("m n", "m")
     )
     a, b = np.arange(60, dtype=np.float32).reshape(20, 3), np.arange(20, dtype=np.float32)
-    reason = judge_kernel(operator, Backend.NUMBA, (a, b)).reason
+    reason = judge_kernel(operator, BACKENDS["numba"], (a, b)).reason
     assert "a: float32[20, 3], a[3, :] = [9.0, 10.0, 11.0]; b: float32[20], b[3] = 3.0" in reason
     mixed = Operator(name="flip", reference=lambda b: b[::-1], kernels={"numba": numba.njit(lambda b, out: b)})
     assert "b[0]" not in with_inputs(Verdict(Status.WRONG_VALUE, "wrong", None, output=0), mixed, (b,)).reason
@@ -106,7 +106,7 @@ def _precise(x, out):
 
 def test_constants_of_a_reference_count_as_exact_and_the_reason_says_so():
     operator = Operator(name="third", reference=lambda x: x * 0.3333333, kernels={"numba": _precise})
-    reason = judge_kernel(operator, Backend.NUMBA, (np.array([1, -1.7], np.float32),)).reason
+    reason = judge_kernel(operator, BACKENDS["numba"], (np.array([1, -1.7], np.float32),)).reason
     assert "its constants count as exact, so that better ones are refused" in reason
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from suites import Backend, ErrorCase, Failure, Gradient, Operator, OperatorError, Sizes, exact
+from suites import ErrorCase, Failure, Gradient, Operator, OperatorError, Sizes, exact
+from suites.backends import BACKENDS
 from suites.declare.contradictions import verify
 
 
@@ -93,7 +94,7 @@ def test_part_that_makes_no_sense_is_refused_when_it_is_made(make, message):
 def test_two_error_cases_of_one_name_are_refused():
     case = ErrorCase("same", lambda: np.zeros(2), {"numba": Failure(ValueError, "no")})
     assert [array.shape for array in case.arrays()] == [(2,)]
-    assert list(case.failures) == [Backend.NUMBA]
+    assert list(case.failures) == [BACKENDS["numba"]]
     with pytest.raises(OperatorError, match=r"copy: errors has two cases of one name: same, same. Rename one"):
         _operator(errors=[case, case])
 
@@ -144,14 +145,14 @@ class TestDeclaredDtypes:
 
     def test_of_warp(self):
         operator = _operator(kernels={"warp": warp_kernel}, dtypes=("float32", "float64"))
-        assert operator.unsupported(Backend.WARP, "cpu", "float32") is None
+        assert operator.unsupported(BACKENDS["warp"], "cpu", "float32") is None
         reason = "the warp kernel is declared for float32 alone"
-        assert operator.unsupported(Backend.WARP, "cpu", "float64") == reason
+        assert operator.unsupported(BACKENDS["warp"], "cpu", "float64") == reason
 
     def test_of_numba(self):
         declared = numba.njit(["void(int32[:], int32[:])", "void(float32[:], float32[:])"])(plain)
         operator = _operator(kernels={"numba": declared}, dtypes=("float32", "float64", "int32"))
-        skipped = {dtype: operator.unsupported(Backend.NUMBA, "cpu", dtype) for dtype in operator.dtypes}
+        skipped = {dtype: operator.unsupported(BACKENDS["numba"], "cpu", dtype) for dtype in operator.dtypes}
         assert skipped == {
             "float32": None,
             "int32": None,
@@ -162,4 +163,4 @@ class TestDeclaredDtypes:
 def test_what_was_compiled_for_equal_operators_is_shared():
     first, second = (_operator(kernels={"warp": warp_kernel}) for _ in range(2))
     inputs = [jax.ShapeDtypeStruct((8,), np.float32)]
-    assert first.build(Backend.WARP, inputs) is second.build(Backend.WARP, inputs)
+    assert first.build(BACKENDS["warp"], inputs) is second.build(BACKENDS["warp"], inputs)

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from suites.backends import numba_cuda_blocks as cuda_kernels
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.backends.numba_cuda import await_launch, cuda, kernel, let_next_begin
+from suites.kernels.numba_cuda import blocks as cuda_kernels
 from suites.ops import operators
 from suites.unit.suites.ptx import launches_of, ptx_of
 
@@ -51,7 +51,7 @@ def increased_too_early(x, out):
 @pytest.mark.parametrize("name", OVERLAPPING)
 def test_the_second_launch_of_an_operator_waits_for_the_first(name, monkeypatch):
     operator = operators()[name]
-    first, second = launches_of(operator, operator.kernels[Backend.NUMBA_CUDA_REPLAY], "float32", monkeypatch)
+    first, second = launches_of(operator, operator.kernels[BACKENDS["numba_cuda_replay"]], "float32", monkeypatch)
     assert LET in ptx_of(*first, (9, 0))
     assert WAIT not in ptx_of(*first, (9, 0))
     assert waits_first(ptx_of(*second, (9, 0)))

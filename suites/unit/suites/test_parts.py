@@ -8,7 +8,7 @@ from reports import load_run
 from reports.judgement import judge
 from reports.options import Exit
 from suites.cells.parts import share
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
 from suites.unit.suites.git_repositories import OPERATORS
 
 TWO = OPERATORS + OPERATORS.replace("twice", "thrice").replace("OPERATOR", "OTHER").replace("2 *", "3 *")

@@ -7,11 +7,12 @@ import pytest
 
 from reports import Status, find_run, load_run
 from reports.options import Exit
-from suites import Backend, Operator, OperatorError, ops
-from suites.bench.timed_cell import judge_library
-from suites.bench.timed_selection import timed_cells
+from suites import Operator, OperatorError, ops
+from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.cells.selection import Selection
+from suites.timing.timed_cell import judge_library
+from suites.timing.timed_selection import timed_cells
 from suites.unit import processes
 from suites.unit.suites.git_repositories import OPERATORS
 
@@ -63,7 +64,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("function", "status", "reason"), WRONG.values(), ids=WRONG)
 def test_a_wrong_peer_gets_a_verdict_of_its_own(function, status, reason):
-    case = Case(doubling(function), Backend.NUMPY, "float32", 64, "cpu")
+    case = Case(doubling(function), BACKENDS["numpy"], "float32", 64, "cpu")
     verdict = judge_library(case, case.inputs())
     assert verdict.status is status
     assert reason in verdict.reason

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites import Backend, ops
-from suites.backends import cupy_library
-from suites.bench.timed_cell import judge_library, library_programs
+from suites import ops
+from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.cells.grid import missing_device
 from suites.numerics.precision import precision
+from suites.peers import cupy as cupy_library
+from suites.timing.timed_cell import judge_library, library_programs
 
 MISSING = missing_device("cuda")
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
@@ -56,7 +57,7 @@ def test_work_of_cupy_waits_for_the_work_of_xla(cupy, device):
     slow = jax.jit(lambda x: jax.lax.fori_loop(0, 200, lambda _, x: jnp.sin(x) + 1, x))
     x = jax.device_put(jnp.ones(1 << 22, jnp.float32), device)
     expected = np.asarray(slow(x)).sum(dtype=np.float64)
-    case = Case(ops.operators()["sum"], Backend.CUPY, "float32", 1 << 22, "cuda")
+    case = Case(ops.operators()["sum"], BACKENDS["cupy"], "float32", 1 << 22, "cuda")
     program = library_programs(case, case.inputs()).single
     for _ in range(3):
         (result,) = program(slow(x))  # queued, and not waited for

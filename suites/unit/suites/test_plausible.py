@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 from reports import ProcessTimes, RecordError, Status, Timing
-from suites import Backend, Operator
-from suites.bench.bandwidth import Roof
-from suites.bench.device_limits import implausible
-from suites.bench.measurement import TwoPoints
+from suites import Operator
+from suites.backends import BACKENDS
 from suites.bench.timed_process import TimedProcess
 from suites.cells.case import Case
 from suites.mutants.memory import address_of_zeros, array_at
+from suites.timing.bandwidth import Roof
+from suites.timing.device_limits import implausible
+from suites.timing.measurement import TwoPoints
 from suites.unit.bridge import kernels
 
 LIMIT = Roof(1e11, "copy, L2 cache")
@@ -24,7 +25,7 @@ def _timing(ns, cache="hot"):
 
 @pytest.fixture(autouse=True)
 def measured(monkeypatch):
-    monkeypatch.setattr("suites.bench.device_limits.roof", lambda read, written, **reached: LIMIT)
+    monkeypatch.setattr("suites.timing.device_limits.roof", lambda read, written, **reached: LIMIT)
 
 
 @pytest.mark.parametrize(("ns", "refused"), [(1000, False), (300, False), (200, True), (1, True)])
@@ -48,7 +49,7 @@ def tires(x, out):
 def timed(kernel, size, seconds):
     """The result of a kernel that is right before it is timed."""
     operator = Operator(name="double", reference=lambda x: 2 * x, kernels={"numba": kernel})
-    case = Case(operator, Backend.NUMBA, "float32", size, "cpu")
+    case = Case(operator, BACKENDS["numba"], "float32", size, "cpu")
     array_at(CALLS, 1, np.int64)[0] = 0
     process = TimedProcess({case.cell.key: case}, lambda cell: None)
     assert process.prepare(case.cell.key, judged=True).status is Status.PASSED

@@ -10,10 +10,10 @@ import warp as wp
 import bridge
 from bridge.languages.cuda_cpp import define
 from bridge.languages.warp.generated import has_adjoint
-from suites.backends import numba_cuda_blocks as cuda_kernels
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS, Backend
 from suites.backends.cuda_raw import NO_CUDA_CORE, TYPES
 from suites.backends.warp import WarpKernel
+from suites.kernels.numba_cuda import blocks as cuda_kernels
 from suites.numerics.precision import precision
 from suites.ops import operators
 from suites.unit.bridge.entries import calls_in
@@ -22,7 +22,7 @@ from suites.unit.suites.ptx import SIZE, code_of_mlir, launches_of, ptx_of
 NUMBA_CUDA = pytest.mark.skipif(cuda_kernels.MISSING is not None, reason=str(cuda_kernels.MISSING))
 
 CAPABILITIES = ((8, 0), (9, 0), (10, 0))
-CUDA_BACKENDS = (Backend.NUMBA_CUDA, Backend.NUMBA_CUDA_CALLABLE)
+CUDA_BACKENDS = (BACKENDS["numba_cuda"], BACKENDS["numba_cuda_callable"])
 
 
 def _cases(backends: tuple[Backend, ...]) -> list[Any]:
@@ -59,7 +59,7 @@ SELECTED = (("csr_matmat", "odd_columns"), ("csr_matmat", "one_column"), ("csr_b
 @pytest.mark.parametrize(("name", "edge"), SELECTED)
 def test_a_kernel_for_other_shapes_compiles_too(name: str, edge: str) -> None:
     operator = operators()[name]
-    kernel, inputs = operator.kernels[Backend.NUMBA_CUDA], operator.edges("float32")[edge]
+    kernel, inputs = operator.kernels[BACKENDS["numba_cuda"]], operator.edges("float32")[edge]
     sample = operator.sample("float32", SIZE, 0)
     selected = kernel.kernel_of(inputs, operator.outputs(*inputs))
     assert selected is not kernel.kernel_of(sample, operator.outputs(*sample))
@@ -68,7 +68,7 @@ def test_a_kernel_for_other_shapes_compiles_too(name: str, edge: str) -> None:
 
 @pytest.mark.skipif(NO_CUDA_CORE is not None, reason=str(NO_CUDA_CORE))
 @pytest.mark.parametrize(
-    ("operator", "backend", "dtype"), [case for case in _cases((Backend.CUDA_RAW,)) if case.values[2] in TYPES]
+    ("operator", "backend", "dtype"), [case for case in _cases((BACKENDS["cuda_raw"],)) if case.values[2] in TYPES]
 )
 def test_cuda_cpp_compiles(operator: Any, backend: Backend, dtype: str) -> None:
     kernel = operator.kernels[backend]
@@ -77,15 +77,17 @@ def test_cuda_cpp_compiles(operator: Any, backend: Backend, dtype: str) -> None:
         assert content.startswith(b"\x7fELF")
 
 
-@pytest.mark.skipif(Backend.NUMBA_CUDA_MLIR.missing() is not None, reason=str(Backend.NUMBA_CUDA_MLIR.missing()))
-@pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((Backend.NUMBA_CUDA_MLIR,)))
+@pytest.mark.skipif(
+    BACKENDS["numba_cuda_mlir"].missing() is not None, reason=str(BACKENDS["numba_cuda_mlir"].missing())
+)
+@pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((BACKENDS["numba_cuda_mlir"],)))
 def test_the_successor_of_numba_cuda_compiles(
     operator: Any, backend: Backend, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert code_of_mlir(operator, backend, dtype, monkeypatch)
 
 
-@pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((Backend.TRITON, Backend.CUTILE_KERNEL)))
+@pytest.mark.parametrize(("operator", "backend", "dtype"), _cases((BACKENDS["triton"], BACKENDS["cutile_kernel"])))
 def test_a_compiler_of_cubins_compiles_it(operator: Any, backend: Backend, dtype: str) -> None:
     if why := backend.missing():
         pytest.skip(why)
@@ -128,7 +130,9 @@ def _wrapped(operator: Any, kernel: Any, dtype: str, monkeypatch: pytest.MonkeyP
     return found
 
 
-WARP = [case for case in _cases((Backend.WARP, Backend.WARP_TILE)) if case.values[2] not in ("float64", "int64")]
+WARP = [
+    case for case in _cases((BACKENDS["warp"], BACKENDS["warp_tile"])) if case.values[2] not in ("float64", "int64")
+]
 """Kernels of 64-bit dtypes are the same but for their types, and could not compute in a wider one by mistake."""
 
 

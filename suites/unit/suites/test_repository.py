@@ -2,7 +2,7 @@
 
 import pytest
 
-from suites.revisions.repository import Repository
+from suites.compare.revisions.repository import Repository
 from suites.unit.suites.git_repositories import commit, git, refusal
 
 

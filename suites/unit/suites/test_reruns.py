@@ -7,7 +7,7 @@ import pytest
 
 from reports import Status
 from suites import Operator
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.evidence import CheckFailed
@@ -61,7 +61,7 @@ def doubles(x, out):
 
 def _case(kernel):
     operator = Operator(name="copy", reference=lambda x: x + 0, kernels={"numba": kernel}, dtypes=("float32",))
-    return Case(operator, Backend.NUMBA, "float32", 33, "cpu")
+    return Case(operator, BACKENDS["numba"], "float32", 33, "cpu")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_race_is_called_a_race():
     kernels = {"numba_parallel": lost_updates}
     operator = Operator(name="bins", reference=reference, kernels=kernels, dtypes=("int32",), shapes=("n in 0..15",))
     with pytest.raises(CheckFailed) as failed:
-        run_check("repeat", operator, Backend.NUMBA_PARALLEL, dtype="int32")
-    verdict = with_cause(Case(operator, Backend.NUMBA_PARALLEL, "int32", 33, "cpu"), failed.value.verdict)
+        run_check("repeat", operator, BACKENDS["numba_parallel"], dtype="int32")
+    verdict = with_cause(Case(operator, BACKENDS["numba_parallel"], "int32", 33, "cpu"), failed.value.verdict)
     assert verdict.cause == "a race between threads: right with parallel=False, wrong in parallel"
     assert verdict.status is Status.NONDETERMINISTIC

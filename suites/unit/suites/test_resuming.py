@@ -5,7 +5,7 @@ import pytest
 
 from reports import Source
 from suites.cells.selection import SelectionError
-from suites.sessions.resuming import continued_header, opened
+from suites.processes.resuming import continued_header, opened
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_pair, make_record, make_run, whole
 
 CHANGES = {

@@ -8,10 +8,10 @@ import pytest
 
 from reports.options import Exit
 from suites.cells.selection import Selection
-from suites.sanitize import sanitized_cells
-from suites.sanitize.sanitize_command import sanitize
-from suites.sanitize.sanitizer_output import MARK, read_output
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
+from suites.sanitize import cells as sanitized_cells
+from suites.sanitize.command import sanitize
+from suites.sanitize.output import MARK, read_output
 
 BEGIN, END = "========= COMPUTE-SANITIZER", "========= ERROR SUMMARY: 0 errors"
 ONE, OTHER = "add-cuda_raw-f32-2100-cuda", "relu-warp-f32-2100-cuda"

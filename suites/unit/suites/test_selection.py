@@ -4,14 +4,14 @@ import argparse
 
 import pytest
 
-from suites.backends.backend import Backend
-from suites.bench.timed_selection import timed_cells
+from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.cells.runnable import require_runnable
 from suites.cells.selection import Selection
 from suites.cells.tables import SAMPLES
 from suites.errors import SelectionError
 from suites.ops import operators
+from suites.timing.timed_selection import timed_cells
 
 
 def test_a_selection_comes_from_options_and_goes_to_options():
@@ -32,21 +32,21 @@ def case(backend, platform="cpu", dtype="float32"):
 
 @pytest.fixture
 def no_half(monkeypatch):
-    monkeypatch.setitem(Backend.NUMBA.missing_dtypes, "float16", "there is no float16")
+    monkeypatch.setitem(BACKENDS["numba"].missing_dtypes, "float16", "there is no float16")
 
 
 @pytest.mark.usefixtures("no_half")
 def test_an_operator_without_a_kernel_that_can_run_is_refused_with_the_reason():
-    half = [case(Backend.NUMBA, dtype="float16"), case(Backend.JNP)]
+    half = [case(BACKENDS["numba"], dtype="float16"), case(BACKENDS["jnp"])]
     with pytest.raises(SelectionError, match=r"operator 'add' has no kernel that can run \(.*no float16"):
         require_runnable(Selection(operators=("add",)), half)
-    require_runnable(Selection(operators=("add",)), [*half, case(Backend.NUMBA)])
+    require_runnable(Selection(operators=("add",)), [*half, case(BACKENDS["numba"])])
 
 
 @pytest.mark.usefixtures("no_half")
 def test_an_operator_that_nobody_named_may_be_unable_to_run():
-    half = [case(Backend.NUMBA, dtype="float16")]
-    sigmoid = Case(operators()["sigmoid"], Backend.NUMBA, "float32", 33, "cpu")
+    half = [case(BACKENDS["numba"], dtype="float16")]
+    sigmoid = Case(operators()["sigmoid"], BACKENDS["numba"], "float32", 33, "cpu")
     require_runnable(Selection(sources=("ops.py",)), [*half, sigmoid])
     with pytest.raises(SelectionError, match="operator 'add' has no kernel"):
         require_runnable(Selection(sources=("ops.py",)), half)

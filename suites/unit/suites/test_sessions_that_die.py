@@ -9,7 +9,7 @@ import pytest
 
 from reports import find_run, load_run
 from reports.options import Exit
-from suites.sessions.commands.command_line import main
+from suites.commands.command_line import main
 from suites.unit.processes import environment, output, run
 from suites.unit.suites.git_repositories import OPERATORS
 

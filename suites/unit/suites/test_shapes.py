@@ -8,7 +8,7 @@ import warp as wp
 
 from reports import Status
 from suites import Operator, OperatorError
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.declare.contradictions import verify
 
@@ -36,7 +36,7 @@ def test_equal_names_are_equal_extents_and_others_differ():
     assert few[1] != more[1]
     assert a.dtype == v.dtype == np.float64
     verify(operator)
-    assert judge_kernel(operator, Backend.NUMBA, operator.sample("float32", 100, 0)).status is Status.PASSED
+    assert judge_kernel(operator, BACKENDS["numba"], operator.sample("float32", 100, 0)).status is Status.PASSED
     assert not np.array_equal(operator.sample("float64", 100, 1)[0], a)
 
 

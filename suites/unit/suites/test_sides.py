@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from suites.cells.selection import Selection
-from suites.revisions import inspection, sides
-from suites.revisions.inspection import inspect_side
-from suites.revisions.side import BASE, Side
-from suites.revisions.sides import make_sides, repository_of
+from suites.compare.revisions import inspection, sides
+from suites.compare.revisions.inspection import inspect_side
+from suites.compare.revisions.side import BASE, Side
+from suites.compare.revisions.sides import make_sides, repository_of
 from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 
 SLOWER = OPERATORS.replace("2 * x[i]", "x[i] + x[i]")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suites.bench.run_header import source
+from suites.timing.run_header import source
 from suites.unit import processes
 from suites.unit.suites.git_repositories import OPERATORS, commit, git
 
@@ -10,7 +10,7 @@ HEADER = """
 import os, sys
 os.chdir(sys.argv[1])
 sys.path.insert(0, "..")
-from suites.bench.run_header import header
+from suites.timing.run_header import header
 from suites.cells import catalogue
 from suites.cells.selection import Selection
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.ops import operators
 from suites.ops.csr_binary_matvec.numba_cpu import FEW
 
@@ -19,5 +19,5 @@ def test_what_is_not_zero_is_a_spike(dtype):
         spikes[:3] = SPIKES[dtype]
         inputs = (np.arange(1, 7, dtype=np.float32), np.int32([0, 1, 2, 0, 1, 2]), np.int32([0, 3, 6]), spikes)
         with jax.enable_x64(True):
-            (result,) = operator.build(Backend.NUMBA, inputs)(*inputs)
+            (result,) = operator.build(BACKENDS["numba"], inputs)(*inputs)
         np.testing.assert_array_equal(result, [1 + 3, 4 + 6])

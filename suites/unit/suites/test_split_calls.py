@@ -7,7 +7,7 @@ import pytest
 
 from bridge import XLACustomKernel, numba_kernel
 from suites import Operator, operator_of
-from suites.backends.backend import Backend
+from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.checks import test_devices
 from suites.checks.judging.evidence import CheckFailed
@@ -52,7 +52,7 @@ def test_every_axis_is_split_alone_and_all_together():
     operator = Operator(
         name="three", reference=lambda x, y: x + y, kernels={"numba": running_rows}, shapes=("a b c", "c")
     )
-    case = Case(operator, Backend.NUMBA, "float32", 33, "cpu")
+    case = Case(operator, BACKENDS["numba"], "float32", 33, "cpu")
     found = [tuple(tuple(spec) for spec in specs) for _, specs in test_devices._splits(case)]
     rows, columns = test_devices.AXES
     alone = [((rows, None, None), (None,)), ((None, rows, None), (None,)), ((None, None, rows), (None,))]

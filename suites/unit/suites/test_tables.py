@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from suites.backends import vendor_calls
-from suites.backends.backend import Backend
-from suites.backends.numba_cuda_blocks import MISSING
+from suites.backends import BACKENDS
 from suites.cells import grid
 from suites.cells.grid import backends
 from suites.cells.tables import samples
 from suites.checks.register import checks
+from suites.kernels.numba_cuda.blocks import MISSING
 from suites.ops import operators
+from suites.vendors import calls as vendor_calls
 
 TABLES = {check.name: check.cells for check in checks()}
 ALL = [table.cells(platform) for table in TABLES.values() for platform in ("cpu", "cuda")]
@@ -58,8 +58,8 @@ def test_nothing_but_half_precision_in_some_languages_is_skipped_on_a_gpu(monkey
     monkeypatch.setattr(vendor_calls, "why_missing", lambda backend: None)
     cases = [case for _, case in _marked("cuda") if case.backend.missing() is None]
     assert {(case.backend, case.dtype) for case in cases} == {
-        (Backend.CUDA_RAW, "float16"),
-        (Backend.PALLAS, "float16"),
+        (BACKENDS["cuda_raw"], "float16"),
+        (BACKENDS["pallas"], "float16"),
     }
 
 
@@ -86,7 +86,7 @@ class TestQuick:
         for name, (cells, quick) in tables.items():
             lost = {(case.operator.name, case.backend) for case in cells}
             lost -= {(case.operator.name, case.backend) for case in quick}
-            allowed = {Backend.JNP, Backend.NUMBA_PARALLEL} if name in TRANSFORMATIONS else {Backend.JNP}
+            allowed = {BACKENDS["jnp"], BACKENDS["numba_parallel"]} if name in TRANSFORMATIONS else {BACKENDS["jnp"]}
             assert {backend for _, backend in lost} <= allowed, name
 
     def test_batches_keep_two_layouts(self, tables):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from suites.numerics.derived import derived_truth
-from suites.sessions.time_limit import watch
+from suites.validate.time_limit import watch
 
 WAITS = "def waits(x):\n    ended.wait(60)\n    return x"
 

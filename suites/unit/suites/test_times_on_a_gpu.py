@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from suites.bench import gpu_roofs
-from suites.bench.cuda_measurement import CudaMeasurement
-from suites.bench.device_clock import cupti_trace, device_clock, spin, split
-from suites.bench.instruments import PREFIX
-from suites.bench.resources import resources
 from suites.cells.grid import missing_device
+from suites.timing import gpu_roofs
+from suites.timing.cuda_measurement import CudaMeasurement
+from suites.timing.device_clock import cupti_trace, device_clock, spin, split
+from suites.timing.instruments import PREFIX
+from suites.timing.resources import resources
 
 MISSING = missing_device("cuda")
 PLATFORM = "cpu" if MISSING is not None else "cuda"

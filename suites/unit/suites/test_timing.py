@@ -6,11 +6,11 @@ import numba
 import numpy as np
 import pytest
 
-from suites.backends.backend import Backend
-from suites.bench.loops import Programs, can_chain, chain, written_input
-from suites.bench.timed_cell import stages
+from suites.backends import BACKENDS
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.ops import operators
+from suites.timing.loops import Programs, can_chain, chain, written_input
+from suites.timing.timed_cell import stages
 
 CALLS, UNEQUAL = (address_of_zeros(1, np.int64) for _ in range(2))
 FIRST = 5
@@ -37,7 +37,7 @@ def test_chained_calls_all_happen_on_unchanged_integers():
     """Floats as indices would lie far outside of ``x``, and crash the process."""
     indices, x = np.array([FIRST, 0, 7, *range(8)], np.int32), 1000 * np.arange(8, dtype=np.int32)
     outs = [_struct(indices.shape, np.float32)]
-    call = Backend.NUMBA.build(counted_gather, outs)
+    call = BACKENDS["numba"].build(counted_gather, outs)
     programs = Programs.of(call, outs, (indices, x))
     calls, unequal = _count(CALLS), _count(UNEQUAL)
     (result,) = programs.chained(17, [indices, x])
@@ -47,7 +47,7 @@ def test_chained_calls_all_happen_on_unchanged_integers():
 
 def test_chained_calls_depend_on_each_other_as_far_as_xla_can_know():
     outs = [_struct((8,), np.float32)]
-    call = Backend.NUMBA.build(operators()["add"].kernels[Backend.NUMBA], outs)
+    call = BACKENDS["numba"].build(operators()["add"].kernels[BACKENDS["numba"]], outs)
     x = jnp.arange(1.0, 9.0)
     program = chain(lambda x: [2 * each for each in jax.tree.leaves(call(x, jnp.zeros(8)))], outs, [x])
     assert [float(program(4, changes, [x])[0][0]) for changes in (False, True)] == [2, 16]
@@ -74,5 +74,5 @@ def test_element_would_be_written_where_it_fits_best(inputs, out, index):
 
 def test_stages_are_told_apart():
     operator = operators()["add"]
-    found = stages(operator, Backend.JNP, operator.sample("float32", 10, 0))
+    found = stages(operator, BACKENDS["jnp"], operator.sample("float32", 10, 0))
     assert all(ms > 0 for ms in (found.trace_ms, found.lower_ms, found.compile_ms, found.first_call_ms))

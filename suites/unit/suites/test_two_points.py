@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from reports import RecordError, Timing
-from suites.backends.backend import Backend
-from suites.bench import measurement
-from suites.bench.loops import Programs
-from suites.bench.measurement import SingleCalls, TwoPoints
+from suites.backends import BACKENDS
+from suites.timing import measurement
+from suites.timing.loops import Programs
+from suites.timing.measurement import SingleCalls, TwoPoints
 from suites.unit.bridge import kernels
 
 
@@ -93,7 +93,7 @@ def test_times_below_the_noise_are_refused(simulated):
 def test_every_program_of_a_kernel_computes(size):
     x = jnp.arange(float(size), dtype=jnp.float32)
     outs = [jax.ShapeDtypeStruct(x.shape, x.dtype)]
-    programs = Programs.of(Backend.NUMBA.build(kernels.double, outs), outs, [x])
+    programs = Programs.of(BACKENDS["numba"].build(kernels.double, outs), outs, [x])
     programs.compile([x])
     for result in (programs.single(x), programs.chained(3, [x])):
         assert np.array_equal(np.ravel(jax.tree.leaves(result)[0]), 2 * np.arange(size, dtype=np.float32))

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from suites.cells.selection import SelectionError
-from suites.sessions.variables import KNOWN, PREFIX, require_known_variables
+from suites.commands.variables import KNOWN, PREFIX, require_known_variables
 from suites.unit.docs.pages import PROJECT
 
 

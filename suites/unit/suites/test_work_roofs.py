@@ -5,13 +5,13 @@ import pytest
 
 from reports import CellResult, Status
 from suites import Gathers
-from suites.bench import device_limits, gpu_roofs
-from suites.bench.bandwidth import Roof
-from suites.bench.device_limits import compare_with_limits
-from suites.bench.gpu_roofs import arithmetic_roof, gather_roof
-from suites.bench.timed_cell import TimedCell
 from suites.cells.case import Case
 from suites.ops import operators
+from suites.timing import device_limits, gpu_roofs
+from suites.timing.bandwidth import Roof
+from suites.timing.device_limits import compare_with_limits
+from suites.timing.gpu_roofs import arithmetic_roof, gather_roof
+from suites.timing.timed_cell import TimedCell
 from suites.unit.reports.builders import make_timing
 
 

@@ -1,0 +1,98 @@
+"""Times cells as a command orders it: ``python -m suites.bench.worker SELECTION``, a selection as JSON.
+
+The command starts several such processes (:mod:`suites.bench.panel`). This process says which cells it has, compiles
+them, and times a contest when it is its turn. It writes no record.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from reports import Cell, CellResult, Status
+from reports.records.cell import CellKey
+from suites.bench.messages import (
+    PROTOCOL,
+    Conductor,
+    Opened,
+    Prepare,
+    Prepared,
+    Ready,
+    Refused,
+    Started,
+    TurnEnded,
+)
+from suites.bench.timed_process import TimedProcess
+from suites.cells.case import SEED, Case
+from suites.cells.grid import why_skipped
+from suites.cells.runnable import require_runnable
+from suites.cells.selection import Selection
+from suites.errors import SelectionError
+from suites.processes.preflight import require_sound
+from suites.timing import run_header
+from suites.timing.timed_selection import timed_cells
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serves the command that started this process, to its last order; returns the exit code."""
+    conductor = Conductor.of_environment()
+    if conductor is None or len(arguments) != 1:
+        print("python -m suites.bench.worker is started by: kernel-bridge bench", file=sys.stderr)
+        return 3
+    try:
+        selection = msgspec.json.decode(arguments[0], type=Selection)
+        cases = _opened(selection, conductor)
+    except (SelectionError, RuntimeError) as error:
+        conductor.send(Refused(str(error)))
+        return 3
+    _serve(conductor, cases)
+    return 0
+
+
+def _opened(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
+    """Loads the operators, and says which cells there are; returns those that can be timed."""
+    require_sound(selection)
+    cases = timed_cells(selection)
+    if not (selection.part and not cases):  # a part may have no cell
+        require_runnable(selection, cases)
+    reasons = {case.cell.key: reason for case in cases if (reason := why_skipped(case))}
+    skipped = [
+        CellResult(
+            cell=case.cell, shapes=[], dtypes=[], seed=SEED, status=Status.SKIPPED, reason=reasons[case.cell.key]
+        )
+        for case in cases
+        if case.cell.key in reasons
+    ]
+    runs = {case.cell.key: case for case in cases if case.cell.key not in reasons}
+    header = run_header.header(selection, selection.profile)
+    conductor.send(Opened(PROTOCOL, header, [case.cell for case in runs.values()], skipped))
+    return runs
+
+
+def _serve(conductor: Conductor, cases: dict[CellKey, Case]) -> None:
+    order: list[CellKey] = []
+
+    def on_cell(cell: Cell) -> None:
+        if order:
+            conductor.place.set(order.index(cell.key))
+        else:
+            conductor.send(Started(cell))
+
+    process = TimedProcess(cases, on_cell)
+    for each in conductor.orders():
+        if isinstance(each, Prepare):
+            order = []
+            judged = {cell.key for cell in each.judged}
+            for cell in each.cells:
+                conductor.send(Prepared(process.prepare(cell.key, judged=cell.key in judged)))
+            process.settle()
+            conductor.send(Ready())
+        else:
+            order = [cell.key for cell in each.cells]
+            conductor.send(TurnEnded(process.turn(order, each.seconds, last=each.last, measures=each.measures)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,328 @@
+"""Implements the command line: ``kernel-bridge COMMAND``, or ``python -m suites COMMAND``.
+
+Each command imports its modules when it runs, so that its first line is on the screen at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reports.cli import add_commands
+from reports.cli import run as run_report
+from reports.errors import ReportError
+from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_options
+from reports.records.store import RUNS_VARIABLE, find_run
+from suites.cells.selection import Selection, SelectionError
+from suites.commands.variables import require_known_variables
+
+DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
+
+FILE is a Python file, or the name of a module, that holds operators (suites.Operator) under public names.
+Without a FILE the built-in operators are used.
+"""
+
+_USAGE_ERROR, _NO_TESTS = 4, 5  # exit codes of pytest
+
+_RAW = argparse.RawDescriptionHelpFormatter
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    # Everything after "--" is for pytest: argparse would take the value of an unknown option for a file.
+    end = given.index("--") if "--" in given else len(given)
+    options = parsed(given[:end])
+    options.pytest = given[end + 1 :]
+    options.typed = given[:end]
+    if options.pytest and not options.takes_pytest:
+        print(f"{options.prog}: takes no arguments after --.", file=sys.stderr)
+        return int(Exit.COULD_NOT_RUN)
+    if options.runs:
+        os.environ[RUNS_VARIABLE] = options.runs
+    try:
+        require_known_variables()
+        if options.reads_runs:
+            return run_report(options)
+        if options.summary:
+            from reports.render.page import check_summary
+
+            check_summary(options.summary)
+        return int(options.command(options))
+    except (SelectionError, ReportError) as error:
+        from reports.render.visible import visible
+
+        for line in f"{options.prog}: {error}".splitlines():
+            print(visible(line), file=sys.stderr)
+    except KeyboardInterrupt:
+        print(f"{options.prog}: interrupted.", file=sys.stderr)
+    except Exception as error:
+        if _was_interrupted(error):
+            print(f"{options.prog}: interrupted.", file=sys.stderr)
+            return int(Exit.COULD_NOT_RUN)
+        # Python would exit with 1, which means that a kernel is wrong or slower.
+        from reports.render.visible import visible
+
+        for line in traceback.format_exc().splitlines():
+            print(visible(line), file=sys.stderr)
+        what = visible(f"{type(error).__name__}: {error}".splitlines()[0])
+        print(f"{options.prog}: stopped by a fault of its own, so nothing is decided: {what}", file=sys.stderr)
+    return int(Exit.COULD_NOT_RUN)
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Parses a command line in which files may stand before, between and after the options of a command."""
+    main_parser, commands = _parsers()
+    command = commands.get(words[0]) if words else None
+    return command.parse_intermixed_args(words[1:]) if command else main_parser.parse_args(words)
+
+
+def selection_of(options: argparse.Namespace) -> Selection:
+    """Returns the selection of a command. It is quick by default, but a user's own operators are validated in full."""
+    chosen = Selection.of(options)
+    is_full = chosen.sources and options.name == "validate"
+    return replace(chosen, profile=options.profile or ("full" if is_full else "quick"))
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Tells whether Ctrl-C caused an exception: an extension module whose import it stops raises ImportError."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__cause__ or error.__context__)
+    )
+
+
+def _bench(options: argparse.Namespace) -> Exit:
+    selection = selection_of(options)
+    _announce(f"timing the {selection.profile} profile on {options.device}; each kernel is checked first")
+    from suites.bench.command import bench
+
+    outcome = bench(selection, resume=options.resume, timeout_s=options.timeout, processes=options.processes)
+    outcome = _with_resumed_run(options, outcome)
+    if outcome.path is None:
+        ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
+        raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
+    code = _show_run(options, outcome.path, says=not outcome.interrupted)
+    _say_how_to_go_on(options, outcome)
+    return Exit.COULD_NOT_RUN if outcome.refusal and code is Exit.FINE else code
+
+
+def _validate(options: argparse.Namespace) -> Exit:
+    if options.sanitize:
+        return _sanitize(options)
+    selection = selection_of(options)
+    _announce(f"checking the {selection.profile} profile on {options.device}")
+    from reports.judgement import judge
+    from reports.records.run_file import load_run
+    from suites.validate.command import Workers, validate
+
+    to_page = options.format != "terminal"
+    outcome = validate(
+        selection,
+        Workers(options.jobs, options.timeout),
+        resume=options.resume,
+        verbose=options.verbose,
+        quietly=to_page,
+        summary=options.summary,
+        seed=options.seed,
+        more=options.pytest,
+    )
+    outcome = _with_resumed_run(options, outcome)
+    if outcome.code == _USAGE_ERROR:
+        return Exit.COULD_NOT_RUN  # pytest has said why
+    if outcome.path is None or (outcome.refusal and not outcome.left):
+        ended = "interrupted" if outcome.interrupted else f"pytest ended with exit code {outcome.code}"
+        raise SelectionError(outcome.refusal or f"{ended} before a check was made, so nothing was recorded.")
+    nothing_left = options.resume is not None and outcome.code == _NO_TESTS
+    # A resumed run has cells of earlier sessions, which count as well.
+    if to_page or nothing_left or outcome.interrupted:
+        code = _show_run(options, outcome.path, says=not outcome.interrupted, tables=to_page or nothing_left)
+    else:
+        code = judge(load_run(outcome.path)).exit
+    _say_how_to_go_on(options, outcome)
+    if code is Exit.FINE and outcome.code not in (0, _NO_TESTS):
+        raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
+    return code
+
+
+def _list(options: argparse.Namespace) -> Exit:
+    from suites.commands.listing import listing
+
+    return _show_table(options, listing)
+
+
+def _show_table(options: argparse.Namespace, make: Any) -> Exit:
+    """Shows the table of a selection, after requiring that its names exist."""
+    from reports.render.page import Page, show
+    from suites.processes.preflight import require_sound
+
+    selection = selection_of(options)
+    require_sound(selection)
+    show(Page.of([make(selection)]), options)
+    return Exit.FINE
+
+
+def _sanitize(options: argparse.Namespace) -> Exit:
+    _announce("running compute-sanitizer; each tool runs all kernels in a process of its own")
+    from reports.render.page import Page, show
+    from suites.processes.preflight import require_sound
+    from suites.sanitize.command import sanitize
+    from suites.sanitize.output import TOOLS
+
+    selection = replace(selection_of(options), device="cuda")
+    require_sound(selection)
+    tables, code, reasons = sanitize(selection, tuple(TOOLS))
+    show(Page.of(tables), options)
+    for reason in reasons:
+        print(f"{options.prog}: {reason}", file=sys.stderr)
+    return code
+
+
+def _compare(options: argparse.Namespace) -> Exit:
+    from suites.compare.command import compare
+
+    return compare(options)
+
+
+def _merge(options: argparse.Namespace) -> Exit:
+    from suites.commands.merge import merge
+
+    path = merge(options.run_names, options.runs)
+    return _show_run(options, path, tables=False)
+
+
+def _clean(options: argparse.Namespace) -> Exit:
+    from suites.commands.clean import clean
+
+    return clean()
+
+
+def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True) -> Exit:
+    """Shows the tables of the run that a session recorded, and returns its exit code.
+
+    Args:
+        options: The options of the command.
+        path: The run file.
+        says: Whether to say what is missing in the run; how an interrupted session goes on is said elsewhere.
+        tables: Whether to show the tables.
+    """
+    from reports.judgement import judge
+    from reports.pages.run_page import page_of
+    from reports.records.record import last_by_cell
+    from reports.records.run_file import load_run
+    from reports.records.store import run_id
+    from reports.render.page import show
+    from reports.render.visible import visible
+
+    run = load_run(path)
+    judgement = judge(run)
+    if tables and run.records:
+        show(page_of(run.records, doubts=judgement.lines), options)
+    for line in judgement.lines if says else ():
+        print(visible(f"{options.prog}: {line}"), file=sys.stderr)
+    count = len(last_by_cell(run.records))
+    print(f"{count} cells, recorded in {path}; show them again: kernel-bridge show {run_id(path)}", file=sys.stderr)
+    return judgement.exit
+
+
+def _with_resumed_run(options: argparse.Namespace, outcome: Any) -> Any:
+    """Returns how a session ended; one that was interrupted before its first cell has the run that it resumed."""
+    if outcome.path is None and outcome.interrupted and options.resume:
+        return replace(outcome, path=find_run(options.resume))
+    return outcome
+
+
+def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
+    """Says how to continue a session that did not come to its end."""
+    if not (outcome.refusal or outcome.interrupted):
+        return
+    typed = [word for word in options.typed[1:] if word]
+    if "--resume" in typed:
+        place = typed.index("--resume")
+        del typed[place : place + 2]
+    typed += ["--resume", str(outcome.path)]
+    typed += ["--", *options.pytest] if options.pytest else []
+    why = "interrupted" if outcome.interrupted else outcome.refusal.rstrip(".")
+    left = f"{outcome.left} cells are left" if outcome.left else "no cell was added"
+    print(f"{options.prog}: {why}; {left}. Continue with:", file=sys.stderr)
+    print(f"    kernel-bridge {options.name} {shlex.join(typed)}", file=sys.stderr)
+
+
+def _announce(text: str) -> None:
+    print(f"kernel-bridge: {text}", file=sys.stderr, flush=True)
+
+
+class _ShowVersion(argparse.Action):
+    """Prints the version, which takes an import that other commands make later."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: object) -> None:
+        from bridge import __version__
+
+        print(f"kernel-bridge {__version__}")
+        parser.exit()
+
+
+def parser() -> Parser:
+    """Returns the parser of all commands."""
+    return _parsers()[0]
+
+
+def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
+    """Returns the parser of all commands, and the parser of each command by its name."""
+    main_parser = Parser(_program(), description=DESCRIPTION, epilog=EXIT_HELP, formatter_class=_RAW)
+    main_parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
+    commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Any, text: str, example: str, *names: str, pytest: bool = False) -> Any:
+        more = "arguments after -- go to pytest, as in: -- -k vmap\n\n" if pytest else ""
+        epilog = f"{more}{EXIT_HELP}\nexample:\n  kernel-bridge {example}"
+        found = commands.add_parser(name, help=text, description=text, epilog=epilog, formatter_class=_RAW)
+        found.set_defaults(command=command, name=name, prog=found.prog, takes_pytest=pytest, reads_runs=False)
+        add_options(found, *names)
+        return found
+
+    cells = (*CELLS, "device")
+    validate = add(
+        "validate", _validate, "run every check of each kernel, and print the verdicts",
+        "validate my_ops.py --operator cube", *cells, "profile", "part", "resume", "jobs", "timeout", "seed",
+        "sanitize", "format", "summary", "runs", "verbose", pytest=True,
+    )  # fmt: skip
+    bench = add(
+        "bench", _bench, "check and time kernels, and print the table", "bench my_ops.py --size 4096", *cells,
+        "profile", "part", "resume", "processes", "mode", "peers", "timeout", "format", "summary", "runs",
+    )  # fmt: skip
+    listing = add(
+        "list", _list, "list operators, their backends, and why cells are skipped", "list --backend warp", "operator",
+        "backend", "device", "format",
+    )  # fmt: skip
+    for each in (validate, bench, listing):
+        each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
+    listing.set_defaults(profile="quick")
+    compare = add(
+        "compare", _compare, "compare two recorded runs, or time two git revisions in turns", "compare HEAD~1 --gate",
+        "gate", *cells, "profile", "processes", "minutes", "timeout", "format", "summary", "runs",
+    )  # fmt: skip
+    compare.usage = f"{compare.prog} BASE [HEAD] [FILE ...] [options]"
+    compare.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"BASE, then HEAD: two runs ({RUN_HELP}), or two git revisions, of "
+        "which the second is HEAD by default; then Python files or modules with operators. With --gate, BASE is by "
+        "default that of the policy",
+    )  # fmt: skip
+    merging = add("merge", _merge, "join the recorded parts of a run into one run", "merge parts/*.jsonl", "runs")
+    merging.add_argument("run_names", nargs="+", metavar="RUN", help=f"the parts: {RUN_HELP}")
+    add("clean", _clean, "delete what kernel-bridge keeps between sessions; runs stay", "clean")
+    add_commands(commands)
+    for each in commands.choices.values():
+        each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)
+    return main_parser, commands.choices
+
+
+def _program() -> str:
+    started = os.path.basename(sys.argv[0])
+    return "kernel-bridge" if started == "kernel-bridge" else "python -m suites"

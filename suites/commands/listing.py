@@ -1,0 +1,71 @@
+"""Lists operators with their kernels: the dtypes that are checked, and why others are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reports.records.cell import short_dtype
+from reports.render.layout import Column, Row, Style, Table, Text
+from suites.backends import Backend
+from suites.cells.case import SEED, Case
+from suites.cells.catalogue import operators
+from suites.cells.grid import backends, why_skipped
+from suites.cells.selection import Selection
+from suites.declare.domain import Domain
+from suites.declare.given_inputs import input_names
+from suites.declare.operator import Operator
+from suites.numerics.derived import explain_truth
+
+
+def listing(selection: Selection) -> Table:
+    """Returns a table with a row for each operator and backend of a selection."""
+    platform = selection.device
+    columns = (
+        Column("operator", align="left"),
+        Column("backend", align="left"),
+        Column("dtypes", align="left"),
+        Column("derivative", align="left"),
+        Column("skipped", align="left"),
+    )
+    rows = [
+        _row(operator, backend, platform)
+        for operator in operators().values()
+        for backend in backends(operator, platform)
+        if (not selection.operators or operator.name in selection.operators)
+        and (not selection.backends or backend.id in selection.backends)
+    ]
+    return Table(f"Operators on {platform}", columns, tuple(rows), (*_truths(selection), *_domains(selection)))
+
+
+def _truths(selection: Selection) -> Iterator[str]:
+    """Yields a line about the derived truth of each operator that declares none."""
+    for name, operator in operators().items():
+        if operator.derives_truth and (not selection.operators or name in selection.operators):
+            inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], SEED)
+            found = operator.tolerance and f"tolerance {operator.tolerance:g} of the largest result, as declared"
+            yield f"{name}: truth from the reference, {found or explain_truth(operator.reference, inputs)}"
+
+
+def _domains(selection: Selection) -> Iterator[str]:
+    """Yields a line about the values that are drawn for each operator with an input that takes not all of its dtype."""
+    for name, operator in operators().items():
+        domains = operator.effective_domains
+        if any(domain != Domain() for domain in domains) and (not selection.operators or name in selection.operators):
+            names = input_names(operator.reference, len(domains))
+            said = ", ".join(f"{each} {domain}" for each, domain in zip(names, domains, strict=True))
+            yield f"{name}: drawn values: {said}"
+
+
+def _row(operator: Operator, backend: Backend, platform: str) -> Row:
+    reasons: dict[str, list[str]] = {}
+    for dtype in operator.dtypes:
+        why = why_skipped(Case(operator, backend, dtype, 1, platform))
+        reasons.setdefault(why or "", []).append(short_dtype(dtype))
+    runs = reasons.pop("", [])
+    derivative = any(operator.has_gradient(backend, dtype) for dtype in operator.dtypes)
+    skipped = "; ".join(
+        why if len(dtypes) == len(operator.dtypes) else f"{' '.join(dtypes)}: {why}" for why, dtypes in reasons.items()
+    )
+    texts = (operator.name, backend.id, " ".join(runs) or "none", "yes" if derivative else "no", skipped)
+    style = Style.PLAIN if runs else Style.FAINT
+    return tuple(Text(text, style) for text in texts)

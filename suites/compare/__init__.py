@@ -1,0 +1,1 @@
+"""Times two revisions side by side, or compares two recorded runs."""

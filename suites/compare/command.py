@@ -1,0 +1,220 @@
+"""Implements ``compare``: of two recorded runs, or of two revisions that it times in turns; ``--gate`` decides."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from reports import Record, RunFile, judge
+from reports.cli import comparison_page, read_recorded, select_records
+from reports.errors import PolicyError
+from reports.gate.gate_page import gate_page
+from reports.gate.policy import FILE, TABLE, Policy, find_policy, parse_policy
+from reports.gate.ruling import Effect, GateDecision, decide_gate
+from reports.options import Exit
+from reports.pages.alike import are_interleaved
+from reports.pages.compare import Comparison
+from reports.pages.compare import compare as compare_records
+from reports.records.store import runs_directory
+from reports.render.page import show
+from reports.render.visible import visible
+from reports.statistics.decision import MANY
+from reports.statistics.verdict_codes import Code, Verdict
+from suites.bench.command import PROCESSES
+from suites.cells.selection import Selection
+from suites.compare.alternation import Measured, measure
+from suites.compare.compared import TwoRevisions, TwoRuns, find_compared, split_names
+from suites.compare.revisions.repository import SHORT
+from suites.compare.revisions.side import Side
+from suites.compare.revisions.sides import Sides, make_sides
+from suites.errors import RevisionError
+
+
+def compare(options: argparse.Namespace) -> Exit:
+    """Compares the runs or the revisions that the options name, and shows the table, or the decision of the gate.
+
+    Raises:
+        PolicyError: The policy makes no sense, or names no base.
+        RevisionError: A name stands for nothing, or a revision cannot be timed.
+        ReportError: A run cannot be read, or nothing can be recorded.
+    """
+    policy, home = find_policy(Path.cwd()) if options.gate else (Policy(), Path.cwd())
+    base, head, files = split_names(options.names or [_base(policy, home, gates=options.gate)])
+    selection = _selected(options, files, policy, home)
+    found = find_compared(base, head, selection, options.runs)
+    notes: list[str] = []
+    if isinstance(found, TwoRuns):
+        if files:
+            raise RevisionError(f"two runs are compared as they were recorded: leave {files[0]} out.")
+        runs = read_recorded(found.base), read_recorded(found.head)
+    else:
+        _require_writable(options.runs)
+        found = _change(found, base, head, notes) if options.gate else found
+        measured, policy = _timed(found, selection, options)
+        runs = measured.base, measured.head
+        notes += measured.notes
+    if options.gate:
+        recorded = {str(run.headers[-1].device.platform) for run in runs}
+        platforms = recorded if isinstance(found, TwoRuns) else {options.device}
+        decision = decided(policy, runs, options, platforms=platforms)
+        page, code = gate_page(decision, runs[0].headers[-1], runs[1].headers[-1], notes), decision.exit
+    else:
+        page, code = comparison_page(runs, options, notes)
+        decision = None
+    show(page, options)
+    if isinstance(found, TwoRevisions) and measured.is_recorded:
+        print(f"recorded in {measured.base.path} (base) and {measured.head.path} (head)", file=sys.stderr)
+    _say(options, decision, notes)
+    return code
+
+
+def decided(
+    policy: Policy, runs: Sequence[RunFile], options: argparse.Namespace, *, platforms: set[str]
+) -> GateDecision:
+    """Returns the decision of the gate on two runs."""
+    base, head = (select_records(run.records, options) for run in runs)
+    sessions = not are_interleaved(base[-1].run, head[-1].run)
+    doubts = [
+        f"{side}: {line}"
+        for side, run in zip(("base", "head"), runs, strict=True)
+        for line in judge(run).lines
+        if line.startswith(("DAMAGED", "INCOMPLETE"))  # what was wrong in base says nothing of the change
+    ]
+    comparisons = _comparisons(policy, base, head, sessions=sessions)
+    today = datetime.now(UTC).date()
+    return decide_gate(policy, comparisons, today=today, sessions=sessions, platforms=platforms, doubts=doubts)
+
+
+def _comparisons(
+    policy: Policy, base: Sequence[Record], head: Sequence[Record], *, sessions: bool = False
+) -> list[Comparison]:
+    return compare_records(
+        base, head, smallest={str(name): share for name, share in policy.smallest.items()},
+        large={str(name): share for name, share in policy.large.items()}, q=policy.false_discovery_rate,
+        interleaved=not sessions,
+    )  # fmt: skip
+
+
+def undecided(policy: Policy, base: Sequence[Record], head: Sequence[Record], *, gates: bool) -> list[str]:
+    """Returns the cells that more processes could decide: all that are unsure, or of the gate those that matter to it.
+
+    A small difference that stays unsure with many processes is none that a verdict is worth.
+    """
+    found = _comparisons(policy, base, head)
+    if gates:
+        decision = decide_gate(policy, found, today=datetime.now(UTC).date())
+        return [each.comparison.cell.id for each in decision.rulings if each.effect in (Effect.UNSURE, Effect.SUSPECT)]
+    unsure = [one for one in found if one.verdict is Verdict.UNSURE]
+    return [one.cell.id for one in unsure if one.code is not Code.SMALL or min(one.processes or (0,)) < MANY]
+
+
+def _base(policy: Policy, home: Path, *, gates: bool) -> str:
+    if not gates:
+        raise RevisionError("name what is compared: two runs, such as previous latest, or a revision, such as HEAD~1.")
+    if policy.base is None:
+        raise PolicyError(
+            f'no base to compare with. Name a revision, such as origin/main, or set base = "origin/main" in [{TABLE}]'
+            f" of {home / FILE}."
+        )
+    return policy.base
+
+
+def _selected(options: argparse.Namespace, files: tuple[str, ...], policy: Policy, home: Path) -> Selection:
+    own = tuple(os.path.relpath(home / name) if name.endswith(".py") else name for name in policy.operators)
+    sources = files or own
+    return replace(Selection.of(options), sources=sources, profile=options.profile or "quick")
+
+
+def _change(found: TwoRevisions, base: str, head: str | None, notes: list[str]) -> TwoRevisions:
+    """Returns the change from where a branch began: what others have changed since is not judged."""
+    fork = found.repository.merge_base(found.base, found.head)
+    if fork != found.base:
+        notes.append(f"base: {fork[:SHORT]}, where {head or 'HEAD'} left {base}, which is at {found.base[:SHORT]} now")
+    if fork == found.head:
+        raise RevisionError(
+            f"head ({found.head[:SHORT]}) holds nothing that {base} does not hold: there is no change to judge. Name an"
+            " older base, such as HEAD~1."
+        )
+    return replace(found, base=fork)
+
+
+def _timed(found: TwoRevisions, selection: Selection, options: argparse.Namespace) -> tuple[Measured, Policy]:
+    """Makes both revisions ready and times them in turns; returns the runs, and the policy in force.
+
+    Raises:
+        RevisionError: A revision cannot be made ready, or cannot be timed.
+    """
+    console = Console(stderr=True, highlight=False)
+
+    def say(text: str) -> None:
+        console.print(visible(f"kernel-bridge: {text}"), markup=False, soft_wrap=True)
+
+    with tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name).resolve()
+        say(f"comparing {found.base[:SHORT]} (base) with {found.head[:SHORT]} (head) on {selection.device}")
+        with console.status("loading and timing both revisions"):
+            sides = make_sides(
+                found.repository, found.base, found.head, selection, scratch, takes_changes=found.takes_changes
+            )
+            for note in sides.notes:
+                say(f"note: {note}")
+            policy = _in_force(sides) if options.gate else Policy()
+            minutes = options.minutes or policy.minutes
+            say(
+                f"timing both in turns: {options.processes or PROCESSES} processes of each side, then more until all is"
+                f" decided or {minutes:g} minutes are over; each kernel is checked first"
+            )
+            measured = measure(
+                sides, selection, seconds=60 * minutes, processes=options.processes, timeout_s=options.timeout,
+                undecided=lambda base, head: undecided(policy, base, head, gates=options.gate), runs=options.runs,
+                say=say,
+            )  # fmt: skip
+            return measured, policy
+
+
+def _in_force(sides: Sides) -> Policy:
+    """Returns the policy of the base, with the exceptions of the head: no change loosens its own limits."""
+    return msgspec.structs.replace(_policy_of(sides.base), allow=_policy_of(sides.head).allow)
+
+
+def _policy_of(side: Side) -> Policy:
+    for place in [side.folder, *side.folder.parents]:
+        file = place / FILE
+        if file.is_file():
+            found = parse_policy(file.read_text(encoding="utf-8"), f"{FILE} of {side}")
+            if found is not None:
+                return found
+        if place == side.tree:
+            break
+    return Policy()
+
+
+def _require_writable(runs: str | None) -> None:
+    """Requires, before a minute of work, that a run can be written."""
+    folder = runs_directory(runs)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RevisionError(
+            f"{folder}: runs cannot be written there: {error.strerror}. Name a folder with --runs."
+        ) from error
+
+
+def _say(options: argparse.Namespace, decision: GateDecision | None, notes: Sequence[str]) -> None:
+    lines = [*notes]
+    if decision is not None:
+        words = {Exit.FINE: "passes", Exit.WRONG: "fails", Exit.COULD_NOT_RUN: "could not decide"}
+        lines += [*decision.lines, *decision.notes, words[decision.exit]]
+    for line in lines:
+        print(visible(f"{options.prog}: {line}"), file=sys.stderr)

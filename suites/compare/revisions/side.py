@@ -1,0 +1,42 @@
+"""Defines :class:`Side`: one side of a comparison, with the files of its commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from suites.cells.selection import Selection
+from suites.compare.revisions.repository import SHORT
+
+BASE, HEAD = "base", "head"
+"""The labels of the sides."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One side of a comparison.
+
+    Attributes:
+        label: ``base`` or ``head``.
+        commit: The full commit.
+        sources: Files or modules with its operators; none for the built-in ones.
+        variables: Environment variables of its processes, in place of the same ones of this process. An empty one
+            counts as not set.
+        tree: The folder with the files of the commit.
+        folder: The working folder of its processes: the current one, in the files of the commit.
+    """
+
+    label: str
+    commit: str
+    sources: tuple[str, ...]
+    variables: dict[str, str]
+    tree: Path
+    folder: Path
+
+    def __str__(self) -> str:
+        """Returns the label and the commit, for messages."""
+        return f"{self.label} ({self.commit[:SHORT]})"
+
+    def selection(self, of: Selection) -> Selection:
+        """Returns a selection with the operators of this side."""
+        return replace(of, sources=self.sources)

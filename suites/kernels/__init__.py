@@ -1,0 +1,1 @@
+"""Holds what kernels are made of: the classes of kernels and backends, and a toolkit for each language."""

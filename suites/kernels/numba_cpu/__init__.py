@@ -1,0 +1,1 @@
+"""Holds the building blocks of Numba kernels on CPUs."""

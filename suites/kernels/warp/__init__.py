@@ -1,0 +1,1 @@
+"""Holds the building blocks of Warp kernels."""

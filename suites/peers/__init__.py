@@ -1,0 +1,1 @@
+"""Calls functions of other libraries that compute what the built-in operators compute."""

@@ -1,0 +1,74 @@
+"""Starts pytest for the commands of this package, away from the configuration of the user's own tests.
+
+A user's ``pytest.ini``, ``conftest.py``, ``PYTEST_ADDOPTS`` and installed plugins are meant for her tests. None of them
+reaches these sessions: the configuration file is ``session.ini``, and only the plugins named here are loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bridge.cached_files import can_keep_files
+from suites.cells.selection import Selection
+
+HERE = Path(__file__).parents[1]
+"""The folder of the package, which holds the tests."""
+
+_PLUGINS = ("pytest_benchmark.plugin", "xdist.plugin", "pytest_timeout", "suites.plugin")
+
+
+def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
+    """Returns the first arguments of pytest.
+
+    Args:
+        tests: Files of tests.
+        scratch: A folder for the files that plugins leave behind, see :func:`isolated`.
+    """
+    command = ["-c", str(HERE / "processes" / "session.ini"), "--rootdir", str(HERE), "--confcutdir", str(HERE)]
+    command += ["-p", "no:cacheprovider", "--benchmark-storage", f"file://{scratch}/benchmarks"]
+    command += [part for plugin in _PLUGINS for part in ("-p", plugin)]
+    return [*command, *map(str, tests)]
+
+
+def shared_code(selection: Selection, folder: str) -> dict[str, str]:
+    """Returns the variables with which processes on a CPU share what XLA compiles for built-in operators.
+
+    Each process would compile it, which takes longer than to time it. The kernels of users and of other libraries may
+    hold addresses of one process, so they are compiled in each.
+
+    Args:
+        selection: The cells of the processes.
+        folder: A folder of the session.
+    """
+    if selection.sources or selection.peers or selection.device != "cpu":
+        return {}
+    least = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+    return {"JAX_COMPILATION_CACHE_DIR": str(Path(folder, "xla"))} | least
+
+
+@contextmanager
+def isolated() -> Generator[tuple[dict[str, str], str]]:
+    """Yields the environment of such a session, and a folder for temporary files that is deleted at the end.
+
+    The machine code of native handlers is shared with the user's other processes: each would compile it for more than a
+    second. If her cache folder cannot be written to, the processes of the session share it among themselves.
+    """
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    # A random.py in the user's current folder must not hide Python's own from worker processes.
+    variables["PYTHONSAFEPATH"] = "1"
+    variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share a GPU
+    # A new process finds the project by this if it is not installed. The current folder does not count: a new process
+    # does not import from there.
+    root = str(HERE.parent)
+    if root not in [path for path in sys.path[1:] if path != os.getcwd()]:
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
+    with tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as scratch:
+        if not can_keep_files():
+            variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
+        yield variables, scratch

@@ -1,0 +1,1 @@
+"""Measures how long a call takes, and what its device can do at most."""

@@ -1,0 +1,182 @@
+"""Measures what a CUDA device can do at most: its bandwidth, its arithmetic, and its scattered reads.
+
+Bandwidth: a copy by XLA of as many bytes, in the same state of the cache. Arithmetic: each thread keeps 16 independent
+chains of fused multiply-adds going. Scattered reads: each thread asks for eight elements at places that it computes,
+spread evenly over an array, as the columns of a sparse matrix without structure are. The fastest time counts.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bridge import cuda_raw_kernel
+from suites.timing.bandwidth import Roof, named, rounded
+from suites.timing.device_clock import device_clock
+
+_LAUNCHES = 20
+
+
+def roof(read_bytes: int, written_bytes: int, cache: str) -> Roof:
+    """Returns the bandwidth that a call which reads and writes so many bytes is compared with.
+
+    Args:
+        read_bytes: Bytes that a call reads.
+        written_bytes: Bytes that it writes. A call that hardly writes is compared with a maximum too.
+        cache: ``hot`` or ``cold``.
+    """
+    size, reads = rounded(read_bytes, written_bytes)
+    kinds = (True, False) if reads else (False,)
+    return Roof(max(_rate(size, kind, cache == "cold") for kind in kinds), f"{named(size, reads)}, {cache}")
+
+
+@functools.cache
+def _rate(size: int, reads: bool, cold: bool) -> float:
+    """Measures the bytes per second of a copy, or of a maximum, on the first CUDA device."""
+    device = jax.devices("cuda")[0]
+    program = jax.jit(jnp.max if reads else lambda x: x + 1)
+    with jax.enable_x64(False), jax.default_device(device):
+        x = jax.block_until_ready(jnp.ones(max(1, size // (4 if reads else 8)), jnp.float32))
+        times = device_clock(device).times(lambda: program(x), _LAUNCHES, sweep=cold)
+    return size / (1e-9 * min(each.span_ns for each in times))
+
+
+TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long"}
+"""C++ types by dtype. Peaks of other dtypes are not measured."""
+
+CHAINS = 16
+"""Independent chains of each thread."""
+
+AT_ONCE = 8
+"""Scattered reads that a thread has under way; also the steps of all chains in one round of the loop."""
+
+SOURCE = f"""
+template <typename T> __global__ void peak_arithmetic(const T* numbers, T* out, int rounds) {{
+    const T factor = numbers[0], term = numbers[1];
+    T chains[{CHAINS}];
+    #pragma unroll
+    for (int k = 0; k < {CHAINS}; ++k) chains[k] = T(threadIdx.x + k);
+    #pragma unroll 1
+    for (int round = 0; round < rounds; ++round)
+        #pragma unroll
+        for (int step = 0; step < {AT_ONCE}; ++step)
+            #pragma unroll
+            for (int k = 0; k < {CHAINS}; ++k) chains[k] = chains[k] * factor + term;
+    T total = chains[0];
+    #pragma unroll
+    for (int k = 1; k < {CHAINS}; ++k) total += chains[k];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = total;
+}}
+
+template <typename T> __global__ void peak_gather(const T* table, T* out, unsigned count, int rounds) {{
+    const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned place = thread * 2654435761u + 12345u;
+    T totals[{AT_ONCE}] = {{}};
+    #pragma unroll 1
+    for (int round = 0; round < rounds; ++round)
+        #pragma unroll
+        for (int k = 0; k < {AT_ONCE}; ++k) {{
+            place = place * 1664525u + 1013904223u;
+            totals[k] += table[__umulhi(place, count)];
+        }}
+    T total = totals[0];
+    #pragma unroll
+    for (int k = 1; k < {AT_ONCE}; ++k) total += totals[k];
+    out[thread] = total;
+}}
+"""
+
+THREADS = 256
+BLOCKS = 8 * 132
+"""Enough to fill the largest GPUs; the peak of a smaller one is the same, measured for longer."""
+
+ARITHMETIC_ROUNDS = 256
+GATHER_ROUNDS = 8
+LAUNCHES = 6
+
+
+class WorkRoof(NamedTuple):
+    """The least time that the limiting work of a call takes, and what limits it.
+
+    Attributes:
+        seconds: The time.
+        kind: Such as ``copy, memory`` or ``fused multiply-adds, float32 (64.4 Tflop/s)``.
+    """
+
+    seconds: float
+    kind: str
+
+
+def limiting(roofs: list[WorkRoof]) -> WorkRoof:
+    """Returns the roof with the longest time: no kernel that does all of the work can be faster."""
+    return max(roofs, key=lambda each: each.seconds)
+
+
+def arithmetic_roof(flops: int, dtype: str, peak: Callable[[str], float] | None = None) -> WorkRoof | None:
+    """Returns the time of so many operations at the measured peak; None for a dtype without one.
+
+    Args:
+        flops: Operations of a call; a fused multiply-add counts as two.
+        dtype: The dtype that they are made in.
+        peak: Measures the operations per second of a dtype; by default on the first CUDA device.
+    """
+    if dtype not in TYPES:
+        return None
+    rate = (arithmetic_peak if peak is None else peak)(dtype)
+    return WorkRoof(flops / rate, f"fused multiply-adds, {dtype} ({rate / 1e12:.3g} Tflop/s)")
+
+
+def gather_roof(
+    reads: int, table_bytes: int, element_bytes: int, rate: Callable[[int, int], float] | None = None
+) -> WorkRoof:
+    """Returns the time of so many scattered reads at the measured rate.
+
+    Args:
+        reads: Scattered elements that a call reads.
+        table_bytes: Size of the array that it reads them from.
+        element_bytes: Size of an element.
+        rate: Measures the reads per second of a table of so many bytes and elements; by default on the first CUDA
+            device.
+    """
+    found = (gather_rate if rate is None else rate)(table_bytes, element_bytes)
+    return WorkRoof(reads / found, f"scattered reads of {element_bytes} bytes ({found / 1e9:.3g} G/s)")
+
+
+@functools.cache
+def arithmetic_peak(dtype: str) -> float:
+    """Measures operations per second in a dtype on the first CUDA device; a fused multiply-add counts as two."""
+    with jax.enable_x64(True):
+        numbers = np.array([1, 0], dtype)
+        seconds = _best_s(f"peak_arithmetic<{TYPES[dtype]}>", numbers, np.int32(ARITHMETIC_ROUNDS))
+    return 2.0 * BLOCKS * THREADS * CHAINS * AT_ONCE * ARITHMETIC_ROUNDS / seconds
+
+
+@functools.cache
+def gather_rate(table_bytes: int, element_bytes: int) -> float:
+    """Measures scattered reads per second from a table on the first CUDA device.
+
+    Args:
+        table_bytes: Size of the table.
+        element_bytes: 4 or 8; smaller elements are read as four bytes, since a GPU moves whole sectors of 32.
+    """
+    dtype = "float64" if element_bytes > 4 else "float32"
+    count = max(1, table_bytes // np.dtype(dtype).itemsize)
+    with jax.enable_x64(True):
+        scalars = np.uint32(count), np.int32(GATHER_ROUNDS)
+        seconds = _best_s(f"peak_gather<{TYPES[dtype]}>", np.ones(count, dtype), *scalars)
+    return BLOCKS * THREADS * AT_ONCE * GATHER_ROUNDS / seconds
+
+
+def _best_s(name: str, array: np.ndarray[Any, Any], *scalars: Any) -> float:
+    """The least time of a launch on an array."""
+    device = jax.devices("cuda")[0]
+    out = jax.ShapeDtypeStruct((BLOCKS * THREADS,), jnp.dtype(array.dtype))
+    call = jax.jit(cuda_raw_kernel(SOURCE, name, out, grid=BLOCKS, block=THREADS, scalars=scalars))
+    argument = jax.device_put(array, device)
+    jax.block_until_ready(call(argument))
+    return 1e-9 * min(each.span_ns for each in device_clock(device).times(lambda: call(argument), LAUNCHES))

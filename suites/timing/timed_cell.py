@@ -1,0 +1,350 @@
+"""Prepares a cell in this process: checks it, compiles its programs, and keeps the times of its turns.
+
+The timed calls have equal inputs, so a kernel that keeps an old result, or does nothing after its first thousand calls,
+looks fast and leaves right results behind.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from reports import CellResult, ProcessTimes, RecordError, Stages, Status, Timing
+from suites.backends import Backend
+from suites.cells.case import SEED, Case, input_types, sample
+from suites.cells.repeated_inputs import REPEATED_ABOVE
+from suites.checks.judging.call_loops import keeps_bits
+from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program, with_reference
+from suites.checks.judging.memory import POISONS, run_poisoned
+from suites.checks.judging.reasons import described, status_of, with_inputs
+from suites.declare.aspects import ScatteredReads
+from suites.declare.operator import Operator
+from suites.kernels.library import LibraryProgram
+from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
+from suites.numerics.verdict import Verdict
+from suites.timing.cuda_measurement import CudaMeasurement
+from suites.timing.loops import Programs
+from suites.timing.measurement import BesideSingleCalls, Measurement, SingleCalls, TwoPoints
+from suites.timing.resources import resources
+
+
+class FirstCallError(Exception):
+    """The first call of a compiled program raised an exception: its kernel is at fault, not the compiler.
+
+    Attributes:
+        error: The exception.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def stages(operator: Operator, backend: Backend, inputs: Inputs) -> Stages:
+    """Times each stage up to the first result, in milliseconds.
+
+    The kernel itself is compiled while JAX traces, once per process for each combination of dtypes. Later cells reuse
+    it, so their tracing takes less time.
+
+    Raises:
+        FirstCallError: The first call raised an exception.
+    """
+    call = operator.build(backend, inputs)
+    arguments = [jax.device_put(array) for array in inputs]
+    clock = [time.perf_counter()]
+
+    def lap(result: Any) -> Any:
+        clock.append(time.perf_counter())
+        return result
+
+    def fresh(*arrays: Any) -> Any:
+        return call(*arrays)
+
+    # JAX's caches hold nothing of a new function, nor the files of other processes of a new name.
+    fresh.__name__ = f"fresh_{uuid.uuid4().hex}"
+    traced = lap(jax.jit(fresh).trace(*arguments))
+    lowered = lap(traced.lower())
+    program = lap(lowered.compile())
+    try:
+        lap(jax.block_until_ready(program(*arguments)))
+    except Exception as error:
+        raise FirstCallError(error) from error
+    trace_ms, lower_ms, compile_ms, first_call_ms = (1e3 * (end - start) for start, end in itertools.pairwise(clock))
+    return Stages(trace_ms=trace_ms, lower_ms=lower_ms, compile_ms=compile_ms, first_call_ms=first_call_ms)
+
+
+def judge_library(case: Case, inputs: Inputs) -> Verdict:
+    """Judges a call of a library on these inputs; a failure is a status with a reason, not an exception.
+
+    It makes two calls, requires that the inputs are unchanged, and compares the results of the second one with the
+    truth: a call may find the results of the one before it in its memory.
+
+    Args:
+        case: The cell. Its device must be JAX's default device, and the precision the one of the inputs.
+        inputs: The inputs.
+    """
+    arguments = [jax.device_put(array.copy(), case.device) for array in inputs]
+    try:
+        run = library_program(case, inputs).bound(*arguments)
+        jax.block_until_ready(run())
+        results = [np.array(leaf, order="C") for leaf in jax.block_until_ready(run())]
+    except Exception as error:
+        return Verdict(status_of(error), described(error), None)
+    if not same_bits([np.asarray(array) for array in arguments], inputs):
+        return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
+    return with_inputs(judge_all(case.operator, results, inputs=inputs), case.operator, inputs)
+
+
+def library_programs(case: Case, inputs: Inputs) -> Programs:
+    """Returns the programs that time a call of a library: one call, and on a CPU several calls from Python."""
+    program = library_program(case, inputs)
+
+    def chained(loops: int, arguments: Sequence[Any]) -> Any:
+        return program.repeated(loops, arguments)
+
+    return Programs(single=program, chained=chained if case.platform == "cpu" else None)
+
+
+def library_program(case: Case, inputs: Inputs) -> LibraryProgram:
+    """Returns the call of a cell's library as a program."""
+    found: LibraryProgram = case.operator.build(case.backend, inputs)  # type: ignore[assignment]
+    return found
+
+
+OTHER_SEED = SEED + 1
+
+_PASSED = Verdict(Status.PASSED, None, None)
+
+
+class StillRight:
+    """Knows what a kernel gave before it was timed, on the timed inputs and on others.
+
+    Make it, and call it, in the precision of the inputs and with the case's device as JAX's default device.
+
+    Args:
+        case: The cell.
+        inputs: The timed inputs.
+    """
+
+    def __init__(self, case: Case, inputs: Inputs):
+        self._case = case
+        # Digests, because a session holds many cells.
+        self._before = [fingerprint(self._call(each)) for each in (inputs, self._other())]
+
+    def verdict(self, run: Callable[[Inputs], Any]) -> Verdict:
+        """Judges the timed program on the other inputs, and a single call on the timed ones.
+
+        Args:
+            run: Runs the timed program on inputs that take the addresses of the timed ones, and returns its results.
+        """
+        timed = [np.asarray(leaf) for leaf in jax.tree.leaves(run(self._other()))]
+        found = self._same(timed, self._before[1], self._other(), "after timing, the timed program on other inputs")
+        if found.status is not Status.PASSED:
+            return found
+        inputs = self._case.inputs()
+        return self._same(self._call(inputs), self._before[0], inputs, "after timing, a single call")
+
+    def _other(self) -> Inputs:
+        return sample(self._case.operator, self._case.dtype, self._case.size, OTHER_SEED)
+
+    def _call(self, inputs: Inputs) -> list[Array]:
+        program = poisoned_program(self._case.operator, self._case.backend, specs(inputs), self._case.device)
+        # Copies lie at other addresses than the timed inputs.
+        arguments = [jax.device_put(array.copy()) for array in inputs]
+        return run_poisoned(program, self._case.operator.outputs(*inputs), arguments, POISONS[0])
+
+    def _same(self, results: Sequence[Array], before: str, inputs: Inputs, where: str) -> Verdict:
+        if fingerprint(results) == before:
+            return _PASSED
+        verdict = judge_results(self._case.operator, inputs, results)
+        if verdict.status is not Status.PASSED:
+            return Verdict(verdict.status, f"{where}: {verdict.reason}", verdict.accuracy)
+        if keeps_bits(self._case):
+            return Verdict(Status.NONDETERMINISTIC, f"{where}: other bits than before it", None)
+        return _PASSED
+
+
+class TimedCell:
+    """A cell in one process.
+
+    Attributes:
+        case: The cell.
+        result: Everything that is known of it; its status is PASSED as long as nothing went wrong.
+        programs: The compiled programs; None before :meth:`prepare`, and where it failed.
+        moved: Bytes that a call must read, and write; None before :meth:`prepare`.
+        gathers: Its scattered reads; None if it declares none.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.result = CellResult(cell=case.cell, shapes=[], dtypes=[], seed=SEED, status=Status.PASSED)
+        self.programs: Programs | None = None
+        self._still_right: StillRight | None = None
+        self._loops: int | None = None
+        self.moved: tuple[int, int] | None = None
+        self.gathers: ScatteredReads | None = None
+        self._turns: list[ProcessTimes] = []
+
+    def prepare(self, *, judged: bool) -> None:
+        """Compiles the programs of the cell.
+
+        Args:
+            judged: Whether this process also times the compiler, and checks the results. One process of a session does.
+        """
+        case = self.case
+        try:
+            inputs = case.inputs()
+            shapes, dtypes = input_types(inputs)
+            read, written = case.operator.bytes_read(*inputs), case.operator.bytes_written(*inputs)
+            self.note(shapes=shapes, dtypes=dtypes, flops=case.operator.flops(*inputs), bytes=read + written)
+            self.note(remarks=case.operator.remarks or None)
+            if case.operator.gathers is not None:
+                self.gathers = case.operator.gathers.of(*inputs)
+            self.moved = read, written
+            self._compile(inputs, judged)
+        except Exception as error:
+            self.fail(error)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the cell can be timed."""
+        return self.result.status is Status.PASSED and self.programs is not None
+
+    def begin(self, arguments: Sequence[jax.Array], order: random.Random) -> Measurement:
+        """Returns the measurement of a turn.
+
+        Args:
+            arguments: The inputs on the device.
+            order: Decides the order within a round.
+        """
+        assert self.programs is not None
+        if self.case.platform != "cpu":
+            assert self.moved is not None
+            cache = self.case.cache or "cold"
+            device = CudaMeasurement(self.programs.single, arguments, self.case.device, cache, sum(self.moved))
+            return BesideSingleCalls(device, SingleCalls(self.programs, arguments))
+        if self.programs.chained is None:
+            return SingleCalls(self.programs, arguments)
+        measurement = TwoPoints(self.programs, arguments, self._loops, order)
+        self._loops = measurement.loops
+        return measurement
+
+    def end(self, measurement: Measurement, fill: Callable[[Inputs], list[jax.Array]] | None) -> None:
+        """Keeps the times of a turn.
+
+        Args:
+            measurement: The measurement.
+            fill: In the last turn, places inputs at the addresses of the timed ones: then the timed program runs on
+                other inputs, which shows whether it still computes. None before.
+        """
+        try:
+            self._keep(measurement)
+        except RecordError as error:  # a kernel that stopped working is hard to time, so it is checked all the same
+            self.hidden_by_noise(str(error))
+        if fill is not None and self._still_right is not None:
+            verdict = self._still_right.verdict(lambda inputs: measurement.on_other(fill(inputs)))
+            if verdict.status is not Status.PASSED:
+                self.note(status=verdict.status, reason=verdict.reason, timing=None)
+
+    def measure_resources(self, arguments: Sequence[jax.Array]) -> None:
+        """Measures the memory of a call, whose inputs lie on the device."""
+        assert self.programs is not None
+        if self.case.backend.library is not None:
+            return  # neither XLA nor its allocator knows what a library takes
+        self.note(resources=resources(self.programs.single, arguments))
+
+    def fail(self, error: Exception, of_kernel: Status = Status.RUNTIME_ERROR) -> None:
+        """Notes an exception: the cell has no time then."""
+        self.note(status=status_of(error, of_kernel), reason=described(error), timing=None)
+
+    def hidden_by_noise(self, reason: str) -> None:
+        """Notes why this process has no time of the cell; nothing is wrong with it, and others may have one."""
+        self.note(timing=None, reason=reason)
+
+    def without_time(self, reason: str) -> None:
+        """Notes why the time of a right cell cannot be true, or is unknown."""
+        self.note(status=Status.UNCHECKED, reason=reason, timing=None)
+
+    def free(self) -> None:
+        """Frees the programs: the cell has had its last turn."""
+        self.programs = self._still_right = None
+
+    def note(self, **fields: Any) -> None:
+        """Adds fields of :class:`reports.CellResult`."""
+        known = {name: getattr(self.result, name) for name in self.result.__struct_fields__}
+        self.result = CellResult(**(known | fields))
+
+    def _keep(self, measurement: Measurement) -> None:
+        times = measurement.times()
+        # A turn that found that more calls are needed says that the turns before it had too few.
+        self._turns = [*(turn for turn in self._turns if turn.loops == times.loops), times]
+        timing = Timing(
+            method=measurement.method,
+            cache=measurement.cache,
+            processes=[_joined(self._turns)],
+            stop="planned rounds",
+        )
+        self.note(timing=timing, reason=None)
+
+    def _compile(self, inputs: Inputs, judged: bool) -> None:
+        case = self.case
+        if case.backend.library is not None:
+            return self._prepare_library(inputs, judged)
+        if judged:
+            try:
+                self.note(stages=stages(case.operator, case.backend, inputs))
+            except FirstCallError as failed:
+                return self.fail(failed.error)
+            except Exception as error:
+                return self.fail(error, Status.COMPILE_ERROR)
+            verdict = judge_kernel(case.operator, case.backend, inputs, case.device)
+            if case.size <= REPEATED_ABOVE:  # the reference's error would take seconds here; smaller cells show it
+                verdict = with_reference(verdict, case.operator, inputs)
+            self.note(status=verdict.status, reason=verdict.reason, accuracy=verdict.accuracy)
+            if verdict.status is not Status.PASSED:
+                return None
+            # XLA's own code is no suspect; and truth for the largest inputs would take seconds.
+            if case.backend.compiled and case.size <= REPEATED_ABOVE:
+                self._still_right = StillRight(case, inputs)
+        call = case.operator.build(case.backend, inputs)
+        programs = Programs.of(call, case.operator.outputs(*inputs), inputs)
+        # A GPU takes its own times, and its allocator keeps memory.
+        self.programs = programs if case.platform == "cpu" else replace(programs, chained=None)
+        # Where the timed inputs will lie: JAX compiles again for inputs that are not bound to a device.
+        self.programs.compile([jax.device_put(array, case.device) for array in inputs])
+        return None
+
+    def _prepare_library(self, inputs: Inputs, judged: bool) -> None:
+        if judged:
+            verdict = judge_library(self.case, inputs)
+            if self.case.size <= REPEATED_ABOVE:
+                verdict = with_reference(verdict, self.case.operator, inputs)
+            self.note(status=verdict.status, reason=verdict.reason, accuracy=verdict.accuracy)
+            if verdict.status is not Status.PASSED:
+                return
+        self.programs = library_programs(self.case, inputs)
+        self.programs.compile([jax.device_put(array, self.case.device) for array in inputs])
+
+
+def _joined(turns: Sequence[ProcessTimes]) -> ProcessTimes:
+    """Returns the samples of all turns of a process as one."""
+
+    def all_of(name: str) -> tuple[float, ...]:
+        return tuple(sample for turn in turns for sample in getattr(turn, name))
+
+    lists = ("samples_ns", "program_ns", "kernels_ns", "alone_ns")
+    clocks = [turn.clock_mhz for turn in turns if turn.clock_mhz is not None]
+    return ProcessTimes(
+        **{name: all_of(name) for name in lists},  # type: ignore[arg-type]
+        loops=turns[0].loops,
+        discarded=sum(turn.discarded for turn in turns),
+        clock_mhz=sum(clocks) / len(clocks) if clocks else None,
+    )

@@ -1,0 +1,1 @@
+"""Runs every check of a selection in workers of pytest, and records each as it ends."""

@@ -1,0 +1,85 @@
+"""Gives tests their cells, and marks, drops and orders the resulting pytest items."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from suites.cells.case import Case
+from suites.cells.grid import as_parameter
+from suites.cells.parts import share
+from suites.cells.selection import Selection
+from suites.checks import register
+from suites.timing.timed_selection import timed_cells
+from suites.validate.finding import cell_of, key_text
+
+
+def give_cells(metafunc: pytest.Metafunc) -> None:
+    """Gives a test in a file of checks the cells of its check.
+
+    Raises:
+        pytest.Collector.CollectError: The test is not registered.
+    """
+    path, name = metafunc.definition.path, metafunc.function.__name__
+    check = register.check_of(path, name)
+    if check is None:
+        raise pytest.Collector.CollectError(register.unregistered(path, name))
+    metafunc.parametrize("case", check.cells.chosen(Selection.of(metafunc.config.option, "kb_")))
+
+
+def give_timed_cells(metafunc: pytest.Metafunc) -> None:
+    """Gives the test of speed the cells to time; none in a session that does not time."""
+    selection = Selection.of(metafunc.config.option, "kb_")
+    cases = timed_cells(selection) if metafunc.config.option.kb_bench else []
+    metafunc.parametrize("speed_case", [as_parameter(case) for case in cases])
+
+
+def arrange(
+    items: list[pytest.Item], *, done: Path | None, is_recorded: bool, part: tuple[int, int] | None = None
+) -> list[pytest.Item]:
+    """Orders the items of checks by kernel; other items keep their places.
+
+    In this order, the checks of one kernel follow each other, and one worker compiles it once.
+
+    Args:
+        items: All items of the session; changed in place.
+        done: A file that lists the keys of cells that are recorded already.
+        is_recorded: Whether the session records; then the placeholder of a check without a cell is dropped.
+        part: The part of the checks of each kernel, see :func:`suites.cells.parts.share`.
+
+    Returns:
+        The items that were dropped.
+    """
+    keys = set(json.loads(done.read_text(encoding="utf-8"))) if done else set()
+    own = {Path(register.__file__).parent}
+    cases = {item: case for item in items if item.path.parent in own and (case := case_of(item)) is not None}
+    dropped = [item for item in items if is_recorded and item.path.parent in own and item.name.endswith("[NOTSET]")]
+    groups = {item: (*_kernel(case), getattr(item, "originalname", "")) for item, case in cases.items()}
+    chosen = share(Counter(groups.values()), part)
+    for item, case in cases.items():
+        check = register.check_of(item.path, getattr(item, "originalname", ""))
+        assert check is not None  # a test that is not registered has no cells
+        item.extra_keyword_matches.add(check.name)  # -k vmap chooses the checks of this name
+        if groups[item] not in chosen or (keys and key_text(cell_of(case, check)) in keys):
+            dropped.append(item)
+    left_out = set(dropped)
+    items[:] = [item for item in items if item not in left_out]
+    places = [place for place, item in enumerate(items) if item in cases]
+    ordered = sorted((items[place] for place in places), key=lambda item: _kernel(cases[item]))
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
+    return dropped
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    """Returns the cell that a check runs on; None for an item that is no check."""
+    callspec = getattr(item, "callspec", None)
+    case = callspec and callspec.params.get("case")
+    return case if isinstance(case, Case) else None
+
+
+def _kernel(case: Case) -> tuple[str, str, str]:
+    return case.operator.name, case.backend.id, case.dtype

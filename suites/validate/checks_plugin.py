@@ -1,0 +1,328 @@
+"""Records each check as it ends: the part of ``validate`` that runs inside pytest.
+
+Tests may run in worker processes (pytest-xdist), so that a cell which brings its process down does not end the session.
+The process that collects their reports is the only one that writes. The run file begins with the cells that are
+expected. An expected cell without a report is a failure, unless somebody ended the session early: then the run has no
+last line, and is incomplete.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from reports import Cell, CellResult, Judgement, ReportError, Run, RunWriter, Status, judge, load_run, run_path
+from reports.options import Exit
+from reports.pages.run_page import doubt_tables, origin_of
+from reports.pages.verdicts import PROFILE, validation_tables
+from reports.render.job_summary import append_job_summary
+from reports.render.terminal import render as as_text
+from reports.render.visible import visible
+from suites.cells.case import SEED
+from suites.cells.grid import no_device, why_skipped
+from suites.cells.runnable import require_known_names, require_runnable
+from suites.cells.selection import Selection, SelectionError
+from suites.checks.drawn.session_choices import SEED_FLAG
+from suites.checks.judging.reasons import kernel_lines
+from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
+from suites.processes.preflight import usage_errors
+from suites.processes.preparation import temporary_folder
+from suites.processes.resuming import RunLock, continued_header, opened
+from suites.timing import run_header
+from suites.validate.finding import Finding, cell_of, worst
+from suites.validate.time_limit import note_of
+
+BOUNDS_PAGE = "docs/bounds.md"
+PLUGIN = "kernel-bridge-checks"
+"""The name that :class:`ChecksSession` is registered under."""
+
+_CAME_TO_AN_END = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+def _parameters(nodeid: str) -> str:
+    return nodeid.partition("[")[2].removesuffix("]")
+
+
+class ChecksSession:
+    """Records a session of checks, as a pytest plugin in the process that collects the reports.
+
+    Without ``--kb-record`` the run file is a temporary one: the session is judged in the same way.
+
+    Attributes:
+        writer: Writes the run file.
+        refusal: Why nothing could be checked, or why the session could not go on, in one line.
+        left: Checks that an interrupted session did not reach.
+    """
+
+    def __init__(self, config: pytest.Config):
+        self._config = config
+        self._selection = Selection.of(config.option, "kb_")
+        with usage_errors():
+            require_known_names(self._selection)
+        self.refusal: str | None = None
+        self.left = 0
+        try:
+            run = run_header.header(self._selection, f"{PROFILE} {self._selection.profile}")
+        except RuntimeError as error:
+            raise pytest.UsageError(no_device(self._selection.device, error)) from error
+        run.flags[SEED_FLAG] = config.option.kb_seed
+        resumed = config.option.kb_resume
+        self._lock = RunLock()
+        try:
+            new = run_path(run.run_id, None if config.option.kb_record else temporary_folder(config))
+            self.writer = self._continued(Path(resumed), run) if resumed else RunWriter(new, run)
+        except ReportError as error:
+            raise pytest.UsageError(str(error)) from error
+        self._expected: dict[str, None] = {}
+        self._recorded: dict[str, Finding] = {}
+        self._phases: dict[str, list[Finding]] = {}
+        self._started: dict[str, float] = {}
+        self._own_failures = 0
+        self._judgement: Judgement | None = None
+        self._session: pytest.Session | None = None
+        self._workers: list[Any] = []
+        self._notes = temporary_folder(config)
+        self._begun = time.monotonic()
+
+    def _continued(self, path: Path, run: Run) -> RunWriter:
+        try:
+            self._lock.take(path)
+            return RunWriter(path, continued_header(str(path), opened(str(path), path).headers, run))
+        except SelectionError as error:
+            raise pytest.UsageError(str(error)) from error
+
+    # The expected items: from this process, or from the workers.
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Takes the items of this process."""
+        self._expect([item.nodeid for item in session.items])
+        self._stop_if_refused()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """Takes the items of a worker; all have the same."""
+        self._expect(ids)
+        self._stop_if_refused()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Keeps the process of a worker, and tells it where it may leave notes."""
+        node.workerinput["kb_notes"] = self._notes
+        process = getattr(getattr(node.gateway, "_io", None), "popen", None)
+        if process is not None:
+            self._workers.append(process)
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Ends the workers, which ignore Ctrl-C, at once: they may be in the middle of a kernel."""
+        for process in self._workers:
+            process.kill()
+
+    def _expect(self, ids: Iterable[str]) -> None:
+        """Takes the ids of the items that will run, and writes their cells as the begin of the run."""
+        if self._expected or self.refusal:
+            return
+        cells = cases_by_id(self._selection)
+        own = [each for each in ids if check_of_id(each)]
+        if not own:
+            return
+        unknown = [each for each in own if _parameters(each) not in cells]
+        if unknown:
+            # pytest numbers ids that are equal. A check of such a cell would run, and leave no record.
+            self.refusal = f"{unknown[0]} is no cell of its check, or the check has two cells of this id."
+            return
+        self._expected = dict.fromkeys(own)
+        runs = {each: why_skipped(cells[_parameters(each)]) is None for each in own}
+        done = len(self._done)
+        total = sum(len(cells_of(check, self._selection)) for check in checks())
+        self._write_begin(
+            [self._cell(each) for each in own if runs[each]],
+            [self._cell(each) for each in own if not runs[each]],
+            0 if self._selection.part else max(0, total - done - len(own)),
+        )
+
+    @property
+    def _done(self) -> list[object]:
+        path = self._config.option.kb_done
+        return list(msgspec.json.decode(Path(path).read_bytes())) if path else []
+
+    def _write_begin(self, cells: list[Cell], optional: list[Cell], deselected: int) -> None:
+        try:
+            self.writer.begin(cells, optional, deselected=deselected)
+            self._lock.take(self.writer.path)
+        except (ReportError, SelectionError) as error:
+            self.refusal = str(error)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Notes when a check began, and ends a session that cannot record it."""
+        self._started[nodeid] = time.monotonic()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Records a check when its last phase has ended. The first phase that did not pass decides."""
+        if report.nodeid not in self._expected or report.nodeid in self._recorded:
+            return
+        self._own_failures += report.failed
+        found = getattr(report, "finding", None)
+        if found is not None:
+            self._phases.setdefault(report.nodeid, []).append(msgspec.convert(found, Finding))
+        elif report.failed:  # not the report of a test, but of a worker that died
+            self._lost(report.nodeid, str(report.longrepr))
+            return
+        if report.when == "teardown" and report.nodeid in self._phases:
+            self._append(report.nodeid, worst(self._phases.pop(report.nodeid)))
+
+    def _lost(self, nodeid: str, reason: str) -> None:
+        seconds = time.monotonic() - self._started.get(nodeid, time.monotonic())
+        limit = float(self._config.getoption("timeout", None) or 0)
+        status = Status.TIMEOUT if limit and seconds >= limit else Status.CRASHED
+        if status is Status.TIMEOUT:
+            reason = f"ended after {limit:g} s; {reason}"
+            if note_of(self._notes, nodeid).exists():  # this says nothing of the kernel
+                status = Status.UNCHECKED
+                reason = (
+                    f"{limit:g} s were not enough, most of them for the truth of the results and not for the kernel. "
+                    "Pass --timeout with more, a faster reference, or truth="
+                )
+        self._append(nodeid, Finding(cell=self._cell(nodeid), status=status, reason=reason))
+
+    def _append(self, nodeid: str, found: Finding) -> None:
+        self._recorded[nodeid] = found
+        result = CellResult(
+            cell=found.cell, shapes=found.shapes, dtypes=found.dtypes, seed=SEED, status=found.status,
+            reason=found.reason or None if found.status is Status.PASSED else (found.reason or "without a message"),
+            accuracy=found.accuracy,
+        )  # fmt: skip
+        if self.refusal:
+            return
+        try:
+            self.writer.append(result)
+        except ReportError as error:
+            self.refusal = str(error)
+
+    def _cell(self, nodeid: str) -> Cell:
+        """Returns the cell of a test that left no finding, by its id."""
+        check = check_of_id(nodeid)
+        assert check is not None
+        return cell_of(cases_by_id(self._selection)[_parameters(nodeid)], check)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """Ends a session that cannot be recorded any more, on a full disk for example."""
+        self._stop_if_refused()
+
+    def _stop_if_refused(self) -> None:
+        if self.refusal and self._session is not None:
+            raise self._session.Interrupted(self.refusal)
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Keeps the session, to end it early."""
+        self._session = session
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Records cells without a report, judges the run and writes its last line.
+
+        A session that was ended early has no last line: its run is incomplete.
+        """
+        missing = [nodeid for nodeid in self._expected if nodeid not in self._recorded]
+        ended_early = session.shouldstop or session.shouldfail or session.exitstatus not in _CAME_TO_AN_END
+        if ended_early or self.refusal:
+            self.left = len(missing)
+            if self.refusal:
+                session.exitstatus = int(Exit.COULD_NOT_RUN)
+        else:
+            if not self._expected and self._config.option.kb_done:
+                self._write_begin([], [], 0)  # nothing was left of the run that is continued
+            for nodeid in missing:
+                said = "no report of this check arrived: its worker process was lost"
+                self._append(nodeid, Finding(cell=self._cell(nodeid), status=Status.UNCHECKED, reason=said))
+            self._require_checks()
+            self._end(session)
+        self._lock.release()
+        self.writer.close()
+
+    def _end(self, session: pytest.Session) -> None:
+        """Judges the run, writes its last line and sets the exit status of the session."""
+        path = self.writer.path
+        if not path.exists():
+            session.exitstatus = int(Exit.COULD_NOT_RUN)
+            return
+        try:
+            self._judgement = judge(load_run(path), has_ended=True)
+            code = Exit.COULD_NOT_RUN if self.refusal else self._judgement.exit
+            self.writer.end(int(code))
+        except ReportError as error:
+            self.refusal = str(error)
+            code = Exit.COULD_NOT_RUN
+        # Other tests of the session fail it as ever.
+        if session.testsfailed <= self._own_failures or code is not Exit.FINE:
+            session.exitstatus = int(code)
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """How the run was judged; None for a session that was ended early."""
+        return self._judgement
+
+    def _require_checks(self) -> None:
+        """Refuses a session in which nothing was checked."""
+        if self._config.option.kb_done:
+            return
+        cells = cases_by_id(self._selection)
+        made = [found for found in self._recorded.values() if found.status is not Status.SKIPPED]
+        if not self._expected:
+            self.refusal = "no check is left: the arguments of pytest collect none, or deselect all of them."
+            return
+        try:
+            require_runnable(self._selection, [cells[_parameters(nodeid)] for nodeid in self._expected])
+            if not made:
+                raise SelectionError(f"no check was made of {self._selection}: all {len(self._expected)} were skipped.")
+        except SelectionError as error:
+            self.refusal = str(error)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Prints the failures, the grid, and where it is recorded."""
+        write = terminalreporter.write_line
+        if self.refusal:
+            write(visible(f"kernel-bridge: {self.refusal}"), red=True)
+        if self.writer.path.exists() and self._recorded and not self.refusal:
+            self._print_tables(terminalreporter)
+
+    def _failures(self) -> list[str]:
+        """Returns a line for each kernel that failed, and names operators whose reference fails."""
+        found = self._recorded.values()
+        lines = kernel_lines(found, ("kernel-bridge", "validate", *self._selection.sources))
+        doubtful = {each.cell.operator for each in found if each.status.wrong and each.cell.backend == "jnp"}
+        return lines + [
+            f"{operator}: jnp fails too. The reference or its error bound may be wrong; see {BOUNDS_PAGE}"
+            for operator in sorted(doubtful)
+        ]
+
+    def _print_tables(self, terminalreporter: pytest.TerminalReporter) -> None:
+        write = terminalreporter.write_line
+        order = [check.name for check in checks()]
+        run = load_run(self.writer.path)
+        judgement = judge(run)
+        write("")
+        for line in self._failures():
+            write(visible(line), red=True)
+        if self._config.option.kb_record:
+            tables = [*doubt_tables(judgement.lines), *validation_tables(run.records, order, failures=False)]
+            write(as_text(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup))
+        else:
+            for line in judgement.lines:
+                write(visible(line), red=True)
+        for note in judgement.notes:
+            write(note)
+        seconds = time.monotonic() - self._begun
+        place = f", recorded in {self.writer.path}" if self._config.option.kb_record else ""
+        write(f"{len(self._recorded)} cells in {seconds:.0f} s{place}")
+        seed = self._config.option.kb_seed
+        write(f"random choices follow from seed {seed}; repeat them with --seed {seed}")
+        if self._config.option.kb_summary:
+            tables = [*doubt_tables(judgement.lines), *validation_tables(run.records, order)]
+            append_job_summary(tables, self._config.option.kb_summary, origin_of(run.records))

@@ -1,0 +1,174 @@
+"""Runs every check of a selection in worker processes, and records each as it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from rich.console import Console
+
+from reports import ReportError, find_run, last_by_cell
+from suites.cells.selection import Selection, SelectionError
+from suites.checks.drawn.session_choices import SEED_FLAG
+from suites.processes import isolation
+from suites.processes.session_end import SessionEnd
+
+_CHECKS = Path(__file__).parents[1] / "checks"
+
+CELLS_OF_WORKER = 40
+"""Cells that are worth the start of a worker, which imports for five seconds."""
+
+MOST_JOBS = 16
+"""Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How the checks are spread.
+
+    Attributes:
+        jobs: Worker processes; None for :func:`default_jobs`. 0 runs all cells in this process, and
+            a cell that crashes ends it.
+        timeout_s: Seconds after which a cell is given up.
+    """
+
+    jobs: int | None = None
+    timeout_s: float = 300.0
+
+
+def default_jobs(cells: int) -> int:
+    """Returns one worker for each :data:`CELLS_OF_WORKER` cells: at least one, at most one for each core."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(MOST_JOBS, cores, cells // CELLS_OF_WORKER))
+
+
+def validate(
+    selection: Selection,
+    workers: Workers,
+    *,
+    resume: str | None = None,
+    verbose: bool = False,
+    quietly: bool = False,
+    summary: str | None = None,
+    seed: int | None = None,
+    more: Sequence[str] = (),
+) -> SessionEnd:
+    """Runs all checks of the selection and records them.
+
+    Args:
+        selection: The cells to check.
+        workers: How the checks are spread.
+        resume: A recorded run to continue.
+        verbose: Whether to show a short traceback of each failure; otherwise a failure is one line.
+        quietly: Whether to leave out pytest's own output and the grid; a terminal shows how far the session is.
+        summary: A file to append the grid to, as Markdown.
+        seed: Repeats the random choices of a session; None makes new ones, or repeats the choices of a continued run.
+        more: Further arguments of pytest.
+
+    Raises:
+        SelectionError: The selection names something unknown, or holds no check that can be made here; or ``resume``
+            names no run.
+    """
+    cells = _require(selection)
+    jobs = default_jobs(cells) if workers.jobs is None else workers.jobs
+    watcher = _Watcher(shows=quietly)
+    with isolation.isolated() as (variables, scratch), patch.dict(os.environ, variables, clear=True):
+        # Workers, and the process that they report to, share a GPU.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        if jobs:  # Numba, which this process has imported, no longer takes another number
+            # Parallel loops have to be right with more than two threads, also on two cores.
+            os.environ.setdefault("NUMBA_NUM_THREADS", str(max(4, os.cpu_count() or 1)))
+            # Large arrays come and go. The C library would give their pages back, and fault them in again, each time.
+            for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+                os.environ.setdefault(name, str(1 << 30))
+        given = isolation.arguments(sorted(_CHECKS.glob("test_*.py")), scratch)
+        # What other libraries warn of, such as small grids, is no verdict; pytest-benchmark warns of workers.
+        given += ["--kb-record", "--benchmark-disable", *selection.arguments()]
+        given += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else ["-n", "0"]
+        given += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
+        if quietly:
+            given += ["-p", "no:terminal"]
+        else:
+            given += [
+                "-q",
+                "--no-header",
+                "--disable-warnings",
+                *(["--tb", "short"] if verbose else ["--tb", "no", "-rN"]),
+            ]
+        given += ["--kb-summary", summary] if summary and not quietly else []
+        if resume is not None:
+            given += _resumed(resume, scratch)
+        given += [] if seed is None else ["--kb-seed", str(seed)]
+        code = pytest.main([*given, *more], plugins=[watcher])
+    interrupted = code == pytest.ExitCode.INTERRUPTED
+    return SessionEnd(
+        path=watcher.path, refusal=watcher.refusal, interrupted=interrupted, left=watcher.left, code=int(code)
+    )
+
+
+def _require(selection: Selection) -> int:
+    """Refuses a selection before anything is started for it; returns the number of its cells."""
+    from suites.cells.runnable import require_runnable
+    from suites.checks.register import cases_by_id, cells_of, checks
+    from suites.processes.preflight import require_sound
+    from suites.processes.preparation import make_cpu_devices
+
+    make_cpu_devices()
+    require_sound(selection)
+    require_runnable(selection, cases_by_id(selection).values())
+    return sum(len(cells_of(check, selection)) for check in checks())
+
+
+def _resumed(name: str, scratch: str) -> list[str]:
+    """Returns the options that continue a run. A file lists its cells, so that all workers leave out the same ones."""
+    from suites.processes.resuming import opened
+    from suites.validate.finding import key_text
+
+    try:
+        path = find_run(name)
+    except ReportError as error:
+        raise SelectionError(f"--resume {name}: {error}") from error
+    run = opened(name, path)
+    done = Path(tempfile.mkstemp(dir=scratch, suffix=".json")[1])
+    done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(run.records)]), encoding="utf-8")
+    seed = run.headers[0].flags.get(SEED_FLAG) if run.headers else None
+    repeated = [] if seed is None else ["--kb-seed", str(seed)]
+    return ["--kb-resume", str(path.resolve()), "--kb-done", str(done), *repeated]
+
+
+class _Watcher:
+    """Keeps the results of a session, as a pytest plugin, and shows how far the session is."""
+
+    def __init__(self, *, shows: bool):
+        self.path: Path | None = None
+        self.refusal: str | None = None
+        self.left = 0
+        self._status = Console(stderr=True).status("collecting") if shows else None
+        self._done = 0
+
+    def pytest_sessionstart(self) -> None:
+        if self._status:
+            self._status.start()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self._status and report.when == "teardown":
+            self._done += 1
+            self._status.update(f"{self._done} checks made")
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        from suites.validate.checks_plugin import PLUGIN
+
+        session: Any = config.pluginmanager.getplugin(PLUGIN)
+        if session is not None:
+            self.path = session.writer.path if session.writer.path.exists() else None
+            self.refusal = session.refusal
+            self.left = session.left
+        if self._status:
+            self._status.stop()
