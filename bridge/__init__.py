@@ -31,7 +31,7 @@ except ModuleNotFoundError as _error:
 if TYPE_CHECKING:
     from bridge.debug.mode import debug_mode
     from bridge.errors import *  # noqa: F403
-    from bridge.ffi.export import export_checks
+    from bridge.ffi.target import export_checks
     from bridge.languages.cuda_cpp import cuda_raw_kernel
     from bridge.languages.cutile import cutile_kernel
     from bridge.languages.native_cpu.entry import STREAM
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from bridge.languages.warp.callable.warp_callable import warp_callable
     from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo, jaxtype_to_warptype
     from bridge.languages.warp.jax_kernel import jax_kernel
-    from bridge.operator.choice import use_backend
+    from bridge.operator.registry import use_backend
     from bridge.xla_custom_kernel import XLACustomKernel
 
 __all__ = [
@@ -95,7 +95,7 @@ _HOMES = {
     "cuda_raw_kernel": "bridge.languages.cuda_cpp",
     "cutile_kernel": "bridge.languages.cutile",
     "debug_mode": "bridge.debug.mode",
-    "export_checks": "bridge.ffi.export",
+    "export_checks": "bridge.ffi.target",
     "jax_kernel": "bridge.languages.warp.jax_kernel",
     "jaxinfo_to_warpinfo": "bridge.languages.warp.dtypes",
     "jaxtype_to_warptype": "bridge.languages.warp.dtypes",
@@ -106,7 +106,7 @@ _HOMES = {
     "release": "bridge.languages.release",
     "triton_kernel": "bridge.languages.triton",
     "tvm_ffi_kernel": "bridge.languages.tvm_functions",
-    "use_backend": "bridge.operator.choice",
+    "use_backend": "bridge.operator.registry",
     "warp_callable": "bridge.languages.warp.callable.warp_callable",
 }
 """The module of each public name, which is imported when the name is first used. The other names are errors."""

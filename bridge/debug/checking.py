@@ -76,7 +76,7 @@ class KernelChecks:
         if self.mode.inputs:
             done = [output for run in runs for output in run]
             _check_inputs(findings, call, args, after(copies, done, platform, label))
-        count = len(call.results)
+        count = len(call.used)
         return [*runs[0][:count], *map(jnp.zeros_like, runs[0][count:])]  # the kernel may leave hidden ones unwritten
 
 
@@ -94,7 +94,7 @@ def _check_outputs(
     """Compares two runs on outputs that held different patterns before."""
     aliased = {output for _, output in call.aliases}
     sizes = [arg.size for arg in args]
-    for index, (one, other) in enumerate(zip(first[: len(call.results)], again, strict=False)):
+    for index, (one, other) in enumerate(zip(first[: len(call.used)], again, strict=False)):
         if index in aliased or not one.size:
             continue
         what = f"of its output {index} ({type_text(one)})"

@@ -22,12 +22,14 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from bridge.errors import DebugError
-from bridge.ffi.avals import align_varying, result_aval
 from bridge.ffi.cuda import driver
-from bridge.ffi.native.addresses import c_function, c_string
+from bridge.ffi.native.addresses import c_string
+from bridge.ffi.native.call_frame import STREAM_WORD, Arrays
+from bridge.ffi.native.exception_text import create_error
 from bridge.ffi.order import after
-from bridge.ffi.plans.callback import FUNCTION, CallbackPlan
-from bridge.ffi.target import CPU_PYTHON, CUDA_PYTHON, key_of
+from bridge.ffi.plans.host import FUNCTION, HostPlan
+from bridge.ffi.primitive import align_varying, result_aval
+from bridge.ffi.target import CPU, CUDA_HOST, key_of
 
 _log = logging.getLogger(__name__)
 
@@ -142,10 +144,12 @@ kept = _Kept()
 
 
 @FUNCTION
-def _fail(on_cuda: int, words_address: int) -> int:
-    """Fails if its operand holds the address of a report, see :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
-    stream, _, address = (ctypes.c_int64 * 3).from_address(words_address)
-    return int.from_bytes(driver.read(address, 8, stream) if on_cuda else ctypes.string_at(address, 8), "little")
+def _fail(frame: int, buffers: int, data: int, batch_rank: int, on_cuda: int) -> int:
+    """Fails if its operand holds the address of a report."""
+    words = (ctypes.c_int64 * (STREAM_WORD + 1)).from_address(data)
+    content = driver.read(words[0], 8, words[STREAM_WORD]) if on_cuda else ctypes.string_at(words[0], 8)
+    report = int.from_bytes(content, "little")
+    return create_error(frame, ctypes.string_at(report).decode()) if report else 0
 
 
 _ADDRESS = jax.ShapeDtypeStruct((2,), np.uint32)
@@ -164,8 +168,8 @@ def _lower_report(ctx: mlir.LoweringRuleContext, *operands: Any, report: _Report
     # If one of several devices fails, the others wait for it. After some time, XLA aborts the process.
     make = functools.partial(report.make, _device_count(ctx.module_context.axis_context) > 1)
     on_cuda, name = report.platform == "cuda", "report"
-    target = CUDA_PYTHON if on_cuda else CPU_PYTHON
-    target.publish(name, lambda: CallbackPlan(name, c_function(_fail), int(on_cuda), [(1, 4)], [(1, 4)]))
+    target, plan = CUDA_HOST if on_cuda else CPU, HostPlan(_fail, context=int(on_cuda))
+    target.publish(name, lambda: (plan.keep(Arrays(name, [(1, 4)], [(1, 4)])), None))
 
     def run(*numbers: Any) -> Any:
         address = jax.pure_callback(make, _ADDRESS, *numbers)

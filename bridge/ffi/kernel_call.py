@@ -7,29 +7,19 @@ import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad, mlir
 
 from bridge.errors import DifferentiationError, PlatformError
-from bridge.ffi import forked
-from bridge.ffi.avals import align_varying, element_bits, result_aval
 from bridge.ffi.cuda import execution
-from bridge.ffi.mesh.automatic import (
-    may_be_partitioned,
-    partitioned,
-    partitioned_context,
-    require_devices,
-    whole_on_each_device,
-)
-from bridge.ffi.mesh.division import Division, Parts, split_of
-from bridge.ffi.mesh.explicit import run_split
+from bridge.ffi.mesh.division import Division, Parts
 from bridge.ffi.plans import poison
-from bridge.ffi.target import Target, key_of
+from bridge.ffi.primitive import CallPrimitive, element_bits
+from bridge.ffi.target import Target, key_of, require_own_process
 
 ATTACH_A_RULE = (
     "Attach one: call it in a function that is decorated with jax.custom_vjp (reverse mode, with rules by defvjp) or "
@@ -113,30 +103,59 @@ class Call(abc.ABC):
         return ATTACH_A_RULE
 
     @property
-    def results(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
+    def used(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
         """The outputs that the caller uses."""
         return self.outputs[: len(self.outputs) - self.hidden]
 
-    def unguarded(self) -> Call:
+    @property
+    def results(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
+        """The outputs with batch dimensions."""
+        return tuple((self.batch + shape, dtype) for shape, dtype in self.outputs)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether debug mode checks it."""
+        return self.checks is not None
+
+    @property
+    def may_be_split(self) -> bool:
+        """Whether XLA's partitioner may split it, or warns that it cannot."""
+        return not self.whole
+
+    def division(self, args: Sequence[Any]) -> Division:
+        """The dimensions of the call: those of its batch can be split, and no others."""
+        rank = len(self.batch)
+
+        def operand(index: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+            return tuple(
+                dimension if dimension < rank and extent == self.batch[dimension] else ("operand", index, dimension)
+                for dimension, extent in enumerate(shape)
+            )
+
+        def result(index: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+            return (*range(rank), *(("result", index, dimension) for dimension in range(len(shape))))
+
+        operands = tuple(operand(index, arg.shape) for index, arg in enumerate(args))
+        results = tuple(result(index, shape) for index, (shape, _) in enumerate(self.outputs))
+        return Division(self.name, operands, results, frozenset(range(rank)))
+
+    def part(self, args: Sequence[Any], parts: Parts) -> Self:
+        """The call on a part of its batch."""
+        return replace(self, batch=tuple(each // parts.get(at, 1) for at, each in enumerate(self.batch)))
+
+    def unguarded(self) -> Self:
         """The same call without the guards: the kernel gets the inputs themselves."""
         return replace(self, aliases=self.aliases[: len(self.aliases) - self.guards], guards=0)
-
-    def batched(self, extent: int) -> Call:
-        """The same call with one more leading batch dimension."""
-        return replace(self, batch=(extent, *self.batch))
 
 
 def bind(call: Call, *args: Any) -> list[jax.Array]:
     """Makes the call on arrays that already have the shapes and dtypes that its kernel is compiled for.
 
     Raises:
-        ForkedProcessError: This process was forked after XLA had started.
+        ForkedProcessError: This process was forked after a kernel had been called.
     """
-    forked.require_own_process(call.name)
-    args = align_varying(args)
-    spread = may_be_partitioned([jax.typeof(arg) for arg in args])
-    results: list[jax.Array] = (partitioned_kernel_call_p if spread else kernel_call_p).bind(*args, call=call)
-    return results
+    require_own_process(call.name)
+    return KERNEL_CALL.bind(call, *args)
 
 
 def hold_weakly(kind: type) -> None:
@@ -150,54 +169,7 @@ def hold_weakly(kind: type) -> None:
         weakref_cache_key_types.add(kind)
 
 
-@functools.cache
-def side_effect() -> frozenset[Any]:
-    """The effect that keeps JAX from dropping a foreign call; JAX offers it only as part of such a call."""
-    call = jax.ffi.ffi_call("", jax.ShapeDtypeStruct((), np.float32), has_side_effect=True)
-    return frozenset(jax.make_jaxpr(call)().effects)
-
-
-def _abstract(*avals: Any, call: Call) -> tuple[list[Any], frozenset[Any]]:
-    division = _division(call, avals)
-    split = split_of(division, avals)
-    results = [
-        result_aval(avals, call.batch + shape, dtype, split.sharding(names) if split else None)
-        for (shape, dtype), names in zip(call.outputs, division.results, strict=True)
-    ]
-    return results, side_effect() if call.has_side_effect else frozenset()
-
-
-def _division(call: Call, avals: Sequence[Any]) -> Division:
-    """The batch dimensions of a call can be split, and no others."""
-    rank = len(call.batch)
-
-    def operand(index: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        return tuple(
-            dimension if dimension < rank and extent == call.batch[dimension] else ("operand", index, dimension)
-            for dimension, extent in enumerate(shape)
-        )
-
-    def result(index: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        return (*range(rank), *(("result", index, dimension) for dimension in range(len(shape))))
-
-    return Division(
-        call.name,
-        tuple(operand(index, aval.shape) for index, aval in enumerate(avals)),
-        tuple(result(index, shape) for index, (shape, _) in enumerate(call.outputs)),
-        frozenset(range(rank)),
-    )
-
-
-Composed = tuple[Callable[..., Any], mlir.LoweringRuleContext]
-
-
-def _part(call: Call, parts: Parts) -> Callable[..., list[Any]]:
-    """The call on a part of its batch."""
-    batch = tuple(extent // parts.get(dimension, 1) for dimension, extent in enumerate(call.batch))
-    return functools.partial(bind, replace(call, batch=batch))
-
-
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str | None) -> Any:
+def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str | None, spread: bool) -> Any:
     if platform is None or platform not in call.platforms:
         wanted = platform or ", ".join(ctx.platforms or ctx.module_context.platforms)
         have = " or ".join(call.platforms)
@@ -209,37 +181,25 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
     count = where.mesh.size if hasattr(where, "mesh") else getattr(where, "num_devices", 1)
     if count > 1 and (why := call.one_device(platform)):
         raise PlatformError(f"{call.name} cannot run on {count} devices: {why}")
-    lowered = _composed(ctx, call, platform)
-    if lowered is None:
-        return _lower_native(ctx, *operands, call=call, platform=platform)
-    function, context = lowered
-    return mlir.lower_fun(function, multiple_results=True)(context, *operands)
-
-
-def _composed(ctx: mlir.LoweringRuleContext, call: Call, platform: str) -> Composed | None:
-    """The function of other calls by which a call is run, and where; None if it is a single call of native code."""
-    division = _division(call, ctx.avals_in)
-    split = split_of(division, ctx.avals_in)
-    part = functools.partial(_part, call)
-    if split is not None:
-        return run_split(split, division, part), ctx
-    if call.checks is not None:
-        # Not partitioned: JAX frees the callbacks of a part once the part is lowered, but XLA calls them later.
-        if division.splittable and partitioned_context(ctx, division) is not None:
-            division.warn_of_no_split("is checked by debug mode")
-        exported = ctx.module_context.lowering_parameters.for_export
-        return call.checks.around(replace(call, checks=None), platform, exported), ctx
-    if call.has_side_effect and (whole := whole_on_each_device(division, ctx.avals_in)) is not None:
-        return run_split(whole, division, part), ctx
-    partitioner = None if call.whole else partitioned_context(ctx, division)
-    if partitioner is not None:
+    exported = ctx.module_context.lowering_parameters.for_export
+    if spread and not exported:
         call.entry(platform)  # An error in the program of a part would not reach the caller as it is.
-        return partitioned(division, part, ctx.avals_in), partitioner
+    function, context = KERNEL_CALL.split_over_devices(ctx, call, spread) or (None, ctx)
+    if function is None and call.checks is not None:
+        function = call.checks.around(replace(call, checks=None), platform, exported)
     # XLA packs elements of less than a byte, so that an element of a batch may begin inside of one.
-    is_packed = any(element_bits(array.dtype) < 8 for array in (*ctx.avals_in, *ctx.avals_out))
-    if call.batch and (is_packed or call.vmap_method in ("sequential", "sequential_unrolled")):
-        return functools.partial(_run_sequentially, call), ctx
-    return None
+    elif (
+        function is None
+        and call.batch
+        and (
+            call.vmap_method in ("sequential", "sequential_unrolled")
+            or any(element_bits(array.dtype) < 8 for array in (*ctx.avals_in, *ctx.avals_out))
+        )
+    ):
+        function = functools.partial(_run_sequentially, call)
+    if function is None:
+        return _lower_native(ctx, *operands, call=call, platform=platform)
+    return mlir.lower_fun(function, multiple_results=True)(context, *operands)
 
 
 def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str) -> Any:
@@ -302,7 +262,7 @@ def _batch(args: tuple[Any, ...], dims: tuple[int | None, ...], *, call: Call) -
         return jnp.broadcast_to(arg[None], (extent if everywhere else 1, *arg.shape))
 
     leading = [lead(index, arg, dim) for index, (arg, dim) in enumerate(zip(args, dims, strict=True))]
-    return bind(call.batched(extent), *leading), [0] * len(call.outputs)
+    return bind(replace(call, batch=(extent, *call.batch)), *leading), [0] * len(call.outputs)
 
 
 def _run_sequentially(call: Call, *args: Any) -> list[Any]:
@@ -327,61 +287,15 @@ def _no_derivative(*args: Any, call: Call, **_: Any) -> NoReturn:
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> tuple[list[Any], list[Any]]:
     """Results that are integers or booleans have zero tangents; others have no derivative."""
-    if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.results):
+    if any(jnp.issubdtype(dtype, jnp.inexact) for _, dtype in call.used):
         _no_derivative(call=call)
     results = bind(call, *primals)
     return results, [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
 
 
-def evaluation(bind: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """The evaluation rule of a primitive. It compiles once for each call and each set of types.
+KERNEL_CALL = CallPrimitive("kernel_call", _lower, _batch, (None, "cpu", "cuda"))
+"""The primitive of a call of a kernel."""
 
-    Args:
-        bind: Makes a call: a function of the call and of its arrays.
-    """
-    compiled = jax.jit(bind, static_argnums=0)
-
-    def evaluate(*args: Any, call: Any) -> list[Any]:
-        # After a NaN, JAX evaluates a program again, operation by operation, and so comes back here. The call is one of
-        # these operations: it is not evaluated again, but checked as a whole.
-        with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
-            results: list[Any] = compiled(call, *args)
-        if jax.config.jax_debug_nans:  # type: ignore[attr-defined]
-            _check(call, results, "nan", np.isnan)
-        if jax.config.jax_debug_infs:  # type: ignore[attr-defined]
-            _check(call, results, "inf", np.isinf)
-        return results
-
-    return evaluate
-
-
-def _check(call: Any, results: Sequence[Any], kind: str, found: Callable[[Any], Any]) -> None:
-    """Raises the error that JAX raises for an operation of its own with such a result."""
-    for result in results:
-        if jnp.issubdtype(result.dtype, jnp.inexact):
-            parts = (np.asarray(shard.data) for shard in result.addressable_shards)
-            if any(found(part).any() for part in parts):
-                raise FloatingPointError(f"invalid value ({kind}) encountered in {call.name}")
-
-
-def _primitive(name: str) -> Primitive:
-    primitive = Primitive(name)
-    primitive.multiple_results = True
-    primitive.def_impl(evaluation(bind))
-    primitive.def_effectful_abstract_eval(_abstract)
-    mlir.register_lowering(primitive, functools.partial(_lower, platform=None))
-    for platform in ("cpu", "cuda"):
-        mlir.register_lowering(primitive, functools.partial(_lower, platform=platform), platform=platform)
-    batching.primitive_batchers[primitive] = _batch
-    ad.primitive_jvps[primitive] = _jvp
-    ad.primitive_transposes[primitive] = _no_derivative
-    return primitive
-
-
-kernel_call_p = _primitive("kernel_call")
-partitioned_kernel_call_p = _primitive("partitioned_kernel_call")
-"""The primitive of calls that XLA's partitioner may have to split. JAX lowers it for known devices only."""
-require_devices(partitioned_kernel_call_p)
-
-KERNEL_CALLS = (kernel_call_p, partitioned_kernel_call_p)
-"""The primitives of a call of a kernel. They differ only in what their lowering knows."""
+for _form in KERNEL_CALL.forms:
+    ad.primitive_jvps[_form] = _jvp
+    ad.primitive_transposes[_form] = _no_derivative

@@ -18,9 +18,10 @@ import numba
 import numpy as np
 
 from bridge.ffi.kernel_call import Call, bind
+from bridge.ffi.native.call_frame import Arrays
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
-from bridge.ffi.target import CPU, CUDA, Plan, Target
+from bridge.ffi.target import CPU, CUDA, Target
 
 _NAME = "identity"
 _TARGETS = {"cpu": CPU, "cuda": CUDA}
@@ -75,21 +76,18 @@ class _IdentityCall(Call):
 
     def entry(self, platform: str) -> int:
         target, description = self.describe(platform)
-        return target.publish(description, functools.partial(self._build, platform))
-
-    def _build(self, platform: str) -> Plan:
-        if platform == "cuda":
-            return DevicePlan(_NAME, self.operands, self.operands[:1], ())
-        function = _do_nothing()
-        return HostPlan(_NAME, function.address, self.operands, self.operands[:1], alive=function)
+        arrays = Arrays(_NAME, self.operands, self.operands[:1])
+        return target.publish(description, lambda: (_nothing(platform).keep(arrays), None))
 
 
 @functools.cache
-def _do_nothing() -> Any:
-    """The C function of a :class:`~bridge.ffi.plans.host.HostPlan` that does nothing."""
+def _nothing(platform: str) -> HostPlan | DevicePlan:
+    """The plan that does nothing."""
+    if platform == "cuda":
+        return DevicePlan(())
 
     @numba.cfunc(numba.types.int64(*[numba.types.int64] * 5))
     def function(frame: Any, buffers: Any, data: Any, batch_rank: Any, context: Any) -> int:
         return 0
 
-    return function
+    return HostPlan(function.address, alive=function)

@@ -13,18 +13,20 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import jax
+from jax.export import DisabledSafetyCheck
 from jaxlib.version import __version__ as jaxlib_version
 
-from bridge.errors import AbiWarning, BridgeError
-from bridge.ffi import forked
+from bridge.errors import AbiWarning, BridgeError, ForkedProcessError
 from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, NEWEST, VERSION, header
 from bridge.ffi.native.addresses import NativeTable, c_function, words_at
+from bridge.ffi.native.exception_text import create_error, error_code
 from bridge.ffi.native.trampoline import Trampoline
 
 # Laid out at import, so that a header which lacks one of them is refused there. Any: ctypes adds their fields.
@@ -32,8 +34,6 @@ _FRAME: Any = header.struct("XLA_FFI_CallFrame")
 _METADATA_EXTENSION: Any = header.struct("XLA_FFI_Metadata_Extension")
 _METADATA: Any = header.struct("XLA_FFI_Metadata")
 _SPAN: Any = header.struct("XLA_FFI_ByteSpan")
-_ERROR_ARGS: Any = header.struct("XLA_FFI_Error_Create_Args")
-_API: Any = header.struct("XLA_FFI_Api")
 
 RESOLVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 """Type of the C function that a handler asks about an unknown key, see :mod:`bridge.ffi.native.handler`."""
@@ -50,17 +50,6 @@ def key_of(description: str) -> int:
     return int.from_bytes(digest[:8], "little", signed=True) or 1
 
 
-class Plan(Protocol):
-    """What native code runs for one kernel, such as :class:`bridge.ffi.plans.host.HostPlan`."""
-
-    @property
-    def alive(self) -> Any:
-        """Owns the memory and the machine code that the plan refers to. It lives as long as the process."""
-
-    def keep(self) -> int:
-        """Copies the plan into memory that lives as long as the process; returns its address."""
-
-
 class _Kernels:
     """The kernels that a target and its variants run. They live as long as the process.
 
@@ -74,7 +63,6 @@ class _Kernels:
         self.plans: dict[str, int] = {}
         self.alive: list[Any] = []
         self.resolver: Resolver | None = None
-        forked.watch(self.table)
 
 
 class Target:
@@ -172,7 +160,7 @@ class Target:
         try:
             return int(_HANDLER(self.install())(frame_address))
         except Exception as error:
-            return _create_error(frame, error)
+            return _error(frame_address, error)
 
     def variant(
         self, suffix: str, around: Callable[[Callable[..., Any]], Callable[..., Any]], is_portable: bool = False
@@ -191,14 +179,19 @@ class Target:
         """Sets the function that finds the plans of programs from other processes, which name them by description."""
         self._kernels.resolver = resolver
 
-    def publish(self, description: str, load: Callable[[], Plan]) -> int:
+    def publish(self, description: str, load: Callable[[], tuple[int, Any]]) -> int:
         """The address of the plan of this description, which is loaded and added to the table if it is new.
+
+        Args:
+            description: Names the kernel by content.
+            load: Returns the address of the plan, such as a :class:`bridge.ffi.plans.host.HostPlan` has written, and
+                what the plan refers to. Both live as long as the process.
 
         Raises:
             BridgeError: Another description has the same key; for two of them the chance is 2**-64.
             ForkedProcessError: This process was forked after XLA had started.
         """
-        forked.require_own_process(self.name)
+        require_own_process(self.name)
         self.install()
         kernels = self._kernels
         with kernels.lock:
@@ -206,9 +199,9 @@ class Target:
                 key = key_of(description)
                 if key in kernels.table:
                     raise BridgeError(f"{description} has the key of another kernel. Rename the kernel.")
-                plan = load()
-                kernels.alive.append(plan.alive)
-                kernels.plans[description] = kernels.table[key] = plan.keep()
+                plan, alive = load()
+                kernels.alive.append(alive)
+                kernels.plans[description] = kernels.table[key] = plan
             return kernels.plans[description]
 
     def _resolve(self, frame_address: int, answer_address: int) -> None:
@@ -217,13 +210,13 @@ class Target:
         frame = _FRAME.from_address(frame_address)
         try:
             description = _string_attribute(frame, "kernel")
-            forked.require_own_process(self.name)
+            require_own_process(self.name)
             resolver = self._kernels.resolver
             if resolver is None:
                 raise BridgeError(f"this program calls {description}, but nothing in this process finds its kernels.")
             answer[0] = resolver(self.platform, description)
         except Exception as error:
-            answer[1] = _create_error(frame, error)
+            answer[1] = _error(frame_address, error)
 
 
 def _text(span_address: int) -> str:
@@ -239,46 +232,30 @@ def _string_attribute(frame: Any, name: str) -> str:
     return _text(address)
 
 
-def _create_error(frame: Any, error: Exception) -> int:
-    from bridge.ffi.native.exception_text import error_code
-
-    return create_error(frame, f"{type(error).__name__}: {error}", error_code(error, ERROR.NOT_FOUND))
-
-
-def create_error(frame: Any, text: str, code: int = ERROR.INTERNAL) -> int:
-    """The address of a new error that a handler returns to XLA, made in Python: for errors that are rare.
-
-    Args:
-        frame: The call frame, or its address.
-        text: What the user reads.
-        code: One of XLA's error codes.
-    """
-    frame = _FRAME.from_address(frame) if isinstance(frame, int) else frame
-    content = ctypes.create_string_buffer(text.encode(errors="replace"))
-    args = _ERROR_ARGS(struct_size=ERROR.BYTES, message=ctypes.addressof(content), errc=code)
-    create = _API.from_address(frame.api).XLA_FFI_Error_Create
-    return int(_HANDLER(create)(ctypes.addressof(args)))
+def _error(frame_address: int, error: Exception) -> int:
+    return create_error(frame_address, f"{type(error).__name__}: {error}", error_code(error, ERROR.NOT_FOUND))
 
 
 _FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 
 
-def _host() -> Any:
+# Imported when a target is first used: Numba takes a while to import.
+def _host(on_stream: bool) -> Any:
     from bridge.ffi.plans import host
 
-    return host.execute
+    return host.make_execute(on_stream)
 
 
-def _cpu_python() -> Any:
-    from bridge.ffi.plans import callback
-
-    return callback.make_execute(on_stream=False)
-
-
-def _cuda() -> Any:
+def _device() -> Any:
     from bridge.ffi.plans import device
 
     return device.make_execute()
+
+
+def _device_in_turn() -> Any:
+    from bridge.ffi.plans import host
+
+    return host.in_turn(_device(), host.Mutex.new())
 
 
 def _driver_words() -> int:
@@ -287,47 +264,72 @@ def _driver_words() -> int:
     return execution.driver_words()
 
 
-def _cuda_in_turn() -> Any:
-    from bridge.ffi.cuda import execution
-
-    return execution.execute_in_turn()
-
-
-def _cuda_python() -> Any:
-    from bridge.ffi.plans import callback
-
-    return callback.make_execute()
-
-
-def _cuda_host() -> Any:
-    from bridge.ffi.plans import host
-
-    return host.make_execute_on_stream()
-
-
-CPU = Target("bridge_cpu", "cpu", _host, is_portable=True)
+CPU = Target("bridge_cpu", "cpu", lambda: _host(on_stream=False), is_portable=True)
 """Calls kernels on the host: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
 
-CPU_PYTHON = Target("bridge_cpu_python", "cpu", _cpu_python)
-"""Calls Python at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
-
-CUDA = Target("bridge_cuda", "cuda", _cuda, METADATA.COMMAND_BUFFER, is_portable=True, words=_driver_words)
+CUDA = Target("bridge_cuda", "cuda", _device, METADATA.COMMAND_BUFFER, is_portable=True, words=_driver_words)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
-CUDA_IN_TURN = Target("bridge_cuda_in_turn", "cuda", _cuda_in_turn, variant_of=CUDA)
+CUDA_IN_TURN = Target("bridge_cuda_in_turn", "cuda", _device_in_turn, variant_of=CUDA)
 """The same for kernels that use memory of their own: calls are made one after another, and not in CUDA graphs."""
 
-CUDA_PYTHON = Target("bridge_cuda_python", "cuda", _cuda_python)
-"""Calls Python with XLA's stream, at each call: plans are :class:`~bridge.ffi.plans.callback.CallbackPlan`."""
+CUDA_HOST = Target("bridge_cuda_host", "cuda", lambda: _host(on_stream=True), is_portable=True)
+"""Calls functions on the host with XLA's stream: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
 
-CUDA_HOST = Target("bridge_cuda_host", "cuda", _cuda_host)
-"""Calls C functions with XLA's stream: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
-
-CUDA_HOST_GRAPH = Target("bridge_cuda_host_graph", "cuda", _cuda_host, METADATA.COMMAND_BUFFER, variant_of=CUDA_HOST)
+CUDA_HOST_GRAPH = Target(
+    "bridge_cuda_host_graph",
+    "cuda",
+    lambda: _host(on_stream=True),
+    METADATA.COMMAND_BUFFER,
+    is_portable=True,
+    variant_of=CUDA_HOST,
+)
 """The same for functions of which users say that XLA may record their work into CUDA graphs."""
 
-TARGETS = (CPU, CPU_PYTHON, CUDA, CUDA_IN_TURN, CUDA_PYTHON, CUDA_HOST, CUDA_HOST_GRAPH)
+TARGETS = (CPU, CUDA, CUDA_IN_TURN, CUDA_HOST, CUDA_HOST_GRAPH)
 """All targets of this process."""
+
+
+_parents: list[int] = []
+"""The process that this one was forked from after use: its XLA has threads, which exist only there."""
+
+
+def _become_child() -> None:
+    if any(map(len, TARGETS)):
+        _parents.append(os.getppid())
+        for target in TARGETS:  # native code then asks Python for each kernel, which answers with the error
+            target._kernels.table.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_become_child)
+
+
+def require_own_process(name: str) -> None:
+    """Raises an error in a process that was forked after a kernel had been called: a call could wait for ever.
+
+    Raises:
+        ForkedProcessError: XLA's threads do not exist in this process.
+    """
+    if _parents:
+        raise ForkedProcessError(
+            f"{name}: process {os.getpid()} was forked from process {_parents[0]}, where XLA runs. XLA's threads do "
+            "not exist in a forked process, so a call could wait for ever. Start workers with "
+            "multiprocessing.get_context('spawn') or 'forkserver', or fork before JAX is first used."
+        )
+
+
+def export_checks() -> tuple[DisabledSafetyCheck, ...]:
+    """The safety checks to disable when exporting a function that calls kernels.
+
+    ``jax.export`` refuses custom calls that it does not know to be stable. The bridge's calls are stable, because they
+    name a kernel by its content. The process that runs the exported program must define the same kernels before, with
+    the same wrapper and the same versions of Python, NumPy and the kernel's language::
+
+        exported = jax.export.export(jax.jit(f), disabled_checks=bridge.export_checks())(*args)
+    """
+    return tuple(DisabledSafetyCheck.custom_call(target.name) for target in TARGETS)
+
 
 if (VERSION.MAJOR, VERSION.MINOR) > NEWEST:
     warnings.warn(

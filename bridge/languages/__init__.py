@@ -5,7 +5,6 @@ in :data:`DEFINITIONS`. It compiles them to a :class:`Compiled`, which loads a p
 wrapper calls :func:`wrap`.
 """
 
-from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.definitions import DEFINITIONS, Definitions
@@ -16,7 +15,6 @@ from bridge.signature.array_types import ArrayType, Signature
 __all__ = [
     "DEFINITIONS",
     "ArrayType",
-    "CallbackPlan",
     "Compiled",
     "Definition",
     "Definitions",

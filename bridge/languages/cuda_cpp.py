@@ -272,8 +272,7 @@ class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
             cooperative = any(code.is_cooperative for code in compiled.values())
             launches.append(launch_of(definition.name, handles, options, signature, cooperative))
         aligned = alignments(options.alignment, signature)
-        sizes = signature.input_sizes, signature.output_sizes
-        return DevicePlan(definition.name, *sizes, launches, aligned, definition)
+        return DevicePlan(launches, aligned, definition)
 
 
 LANGUAGE = _CudaCpp(

@@ -177,8 +177,7 @@ class _Cutile(CubinLanguage[CutileDefinition]):
         if 0 not in options.grid:
             handles, _ = load_for_each_chip(compile_for, load)
             launches.append(launch_of(definition, handles, options, signature))
-        sizes = signature.input_sizes, signature.output_sizes
-        return DevicePlan(definition.name, *sizes, launches, tuple(map(alignment_of, signature.arrays)), definition)
+        return DevicePlan(launches, tuple(map(alignment_of, signature.arrays)), definition)
 
 
 ONE_THREAD = (1, 1, 1)

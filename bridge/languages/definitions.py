@@ -14,8 +14,9 @@ import numpy as np
 from bridge.errors import BridgeError
 from bridge.ffi.cuda.parameters import check_parameters
 from bridge.ffi.kernel_call import Call, hold_weakly
+from bridge.ffi.native.call_frame import Arrays
 from bridge.ffi.plans.device import DevicePlan
-from bridge.ffi.target import Plan, Target
+from bridge.ffi.target import Target
 from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
 from bridge.signature.array_types import Signature
 
@@ -120,11 +121,13 @@ class KernelCall(Call):
         target, description = self.describe(platform)
         return target.publish(description, lambda: self._load(platform))
 
-    def _load(self, platform: str) -> Plan:
-        plan = self.compiled(platform).load()
+    def _load(self, platform: str) -> tuple[int, Any]:
+        compiled, inputs, outputs = self.compiled(platform), self.signature.input_sizes, self.signature.output_sizes
+        scratch, copies = [(1, 1)] * len(compiled.scratch), [inputs[index] for index in compiled.guarded]
+        plan = compiled.load()
         if isinstance(plan, DevicePlan):
             check_parameters(plan.launches)
-        return plan
+        return plan.keep(Arrays(self.name, inputs, (*outputs, *scratch, *copies))), plan.alive
 
     def _compile(self, platform: str) -> Compiled:
         try:

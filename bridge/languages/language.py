@@ -12,16 +12,28 @@ import uuid
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from bridge.errors import KernelCompileError
 from bridge.ffi.kernel_call import ATTACH_A_RULE
-from bridge.ffi.target import CPU, CUDA, Plan, Target
+from bridge.ffi.native.call_frame import Arrays
+from bridge.ffi.target import CPU, CUDA, Target
 from bridge.signature.array_types import Signature
 
 _TARGETS = {target.platform: target for target in (CPU, CUDA)}
+
+
+class Plan(Protocol):
+    """What native code runs for one kernel: a :class:`~bridge.ffi.plans.host.HostPlan`, or one of launches."""
+
+    @property
+    def alive(self) -> Any:
+        """Owns the memory and the machine code that the plan refers to. It lives as long as the process."""
+
+    def keep(self, arrays: Arrays) -> int:
+        """Copies the plan into memory that lives as long as the process; returns its address."""
 
 
 class Standing(enum.IntEnum):
@@ -104,20 +116,13 @@ class Compiled:
         self.target = target
         self.one_device = one_device
         if code is None:
-            self.identity = f"{PROCESS_LOCAL}-{_process[0]}-{next(_serials)}"
+            self.identity = f"{PROCESS_LOCAL}-{_process}-{os.getpid()}-{next(_serials)}"
         else:
             self.identity = hashlib.sha256(code.encode() if isinstance(code, str) else code).hexdigest()
 
 
 _serials = itertools.count()
-_process = [uuid.uuid4().hex]
-
-
-def _become_another_process() -> None:
-    _process[0] = uuid.uuid4().hex
-
-
-os.register_at_fork(after_in_child=_become_another_process)
+_process = uuid.uuid4().hex  # a forked process has it too, and another number
 
 
 @dataclass(frozen=True, eq=False)

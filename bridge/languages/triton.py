@@ -326,10 +326,8 @@ class _Triton(CubinLanguage[TritonDefinition]):
                     f"{', '.join(f'sm_{each}' for each in compiled)}. Let CUDA_VISIBLE_DEVICES name GPUs of one kind."
                 )
             launches.append(launch_of(definition, handles, options, code))
-        temporaries, alignments = ([(1, 1)], [DESCRIPTOR_ALIGNMENT]) if scratch else ([], [])
-        sizes = signature.input_sizes, (*signature.output_sizes, *temporaries)
-        alignments = [*map(alignment_of, signature.arrays), *alignments]
-        return DevicePlan(definition.name, *sizes, launches, alignments, definition)
+        alignments = [*map(alignment_of, signature.arrays), *([DESCRIPTOR_ALIGNMENT] if scratch else [])]
+        return DevicePlan(launches, alignments, definition)
 
 
 def blocks_of(definition: TritonDefinition, options: GridOptions) -> tuple[int, int, int]:

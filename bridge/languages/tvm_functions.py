@@ -18,10 +18,11 @@ from bridge.compat.tvm_ffi import library, raised
 from bridge.errors import KernelTypeError, SignatureError, UnavailableError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function, keep
+from bridge.ffi.native.call_frame import DEVICE_WORD, STREAM_WORD
+from bridge.ffi.native.exception_text import create_error
 from bridge.ffi.native.object_code import prepared
 from bridge.ffi.native.words import call, call2, call4, copy_words, load, stack_words, store
-from bridge.ffi.plans.host import DEVICE, STREAM, HostPlan
-from bridge.ffi.target import create_error
+from bridge.ffi.plans.host import HostPlan
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.language import Compiled, Definition, Standing
 from bridge.languages.native_cpu import entry
@@ -167,9 +168,8 @@ class _TvmLanguage(OnHost[TvmDefinition]):
         packed = _packed(definition, signature, platform == "cuda")
 
         def load() -> HostPlan:
-            native, sizes = _native(), (signature.input_sizes, signature.output_sizes)
-            context = keep(packed.context(definition, platform == "cuda"))
-            return HostPlan(definition.name, native.address, *sizes, None, context, (native, definition))
+            native, context = _native(), keep(packed.context(definition, platform == "cuda"))
+            return HostPlan(native.address, context=context, alive=(native, definition))
 
         return Compiled(definition.content and f"{definition.content}\n{packed}", load)
 
@@ -264,7 +264,7 @@ def _packed(definition: TvmDefinition, signature: Signature, on_stream: bool) ->
         if isinstance(value, Tensor):
             inner.append((len(words) - 1, starts[value.index]))
         elif value is entry.STREAM:
-            patches.append((len(words) - 1, STREAM))
+            patches.append((len(words) - 1, STREAM_WORD))
         elif value is not None:
             words[-1] = int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)
     if len(words) > _MAX_WORDS:
@@ -298,11 +298,11 @@ def _call_once(frame, buffers, data, batch_rank, context):  # type: ignore[no-un
     set_stream = load(context, _SET_STREAM)
     device = np.int64(0)
     if set_stream != 0:
-        device = load(data, DEVICE)
+        device = load(data, DEVICE_WORD)
         for _ in range(load(context, _DEVICES)):
             store(block, load(context, at), _ON_CUDA | device << 32)
             at += 1
-        call4(set_stream, _ON_CUDA, device, load(data, STREAM), former)
+        call4(set_stream, _ON_CUDA, device, load(data, STREAM_WORD), former)
     store(result, 0, 0)
     store(result, 1, 0)
     arguments = block + load(context, _ARGUMENTS)

@@ -175,7 +175,7 @@ def _check_stores(definition: Definition, call: KernelCall, inputs: int) -> None
         return
     aliased = {output for _, output in call.aliases}
     names = function.__code__.co_varnames[inputs : function.__code__.co_argcount]
-    for index, (name, (shape, _)) in enumerate(zip(names, call.results, strict=False)):
+    for index, (name, (shape, _)) in enumerate(zip(names, call.used, strict=False)):
         if index not in aliased and 0 not in shape and _is_unused(function, name):
             raise KernelCompileError(
                 f"{definition.name} ({definition.place}) never stores to its output {name!r}: write {name}[...] = "

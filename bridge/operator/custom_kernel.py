@@ -14,12 +14,10 @@ from bridge.debug.findings import kept
 from bridge.debug.mode import current_mode
 from bridge.errors import BackendError, ParameterError, SignatureError
 from bridge.operator.author_functions import check_fits
-from bridge.operator.choice import Explanation, choose, preferred_backends
 from bridge.operator.definition import OperatorDefinition
 from bridge.operator.derivatives import run
-from bridge.operator.operator_call import Choice, OperatorCall
-from bridge.operator.registry import Snapshot, canonical_platform
-from bridge.operator.static_parameters import Parameters, content_of
+from bridge.operator.operator_call import Choice, OperatorCall, Parameters, content_of
+from bridge.operator.registry import Explanation, Snapshot, canonical_platform, choose, preferred_backends
 from bridge.operator.tuning import Tuning, device_of, entrants, race
 from bridge.signature.arguments import Traced, check_arrays, parameter_names
 from bridge.signature.array_types import Outputs

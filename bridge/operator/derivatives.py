@@ -13,13 +13,11 @@ import numpy as np
 from jax.interpreters import ad
 
 from bridge.errors import DifferentiationError, SignatureError
-from bridge.ffi.avals import align_varying
-from bridge.ffi.mesh.division import Names, split_of
-from bridge.ffi.mesh.explicit import with_sharding
+from bridge.ffi.mesh.division import Names, split_of, with_sharding
+from bridge.ffi.primitive import align_varying, mesh_of, result_avals
 from bridge.operator.author_functions import flat_results, run_rule
 from bridge.operator.operator_call import OperatorCall, Rule
-from bridge.operator.partition import batch_names, division_of, run_typed, with_split_batches
-from bridge.operator.primitive import bind, operator_p, partitioned_operator_p, result_avals
+from bridge.operator.primitive import OPERATOR, bind, run_typed, with_split_batches
 
 
 def run(call: OperatorCall, *args: Any) -> list[Any]:
@@ -193,8 +191,8 @@ def _split_alike(
 ) -> tuple[list[Any], list[Any]]:
     """The cotangents, and the arguments without the operand, with their batches split in the same way."""
     avals = [arg.aval if ad.is_undefined_primal(arg) else jax.typeof(arg) for arg in args]
-    division = division_of(call, avals)
-    split = split_of(division, avals)
+    division = call.division(avals)
+    split = split_of(division, avals, mesh_of(avals))
     known = [(arg, names) for arg, names in zip(args, division.operands, strict=True) if arg is not args[operand]]
     if split is None or not call.batches:
         return list(cotangents), [arg for arg, _ in known]
@@ -202,7 +200,7 @@ def _split_alike(
     def alike(array: Any, names: Names) -> Any:
         return with_split_batches(array, split.sharding(names), [names.index(b) for b in batches if b in names])
 
-    batches = batch_names(call)
+    batches = call.batch_names
     return list(map(alike, cotangents, division.results)), [alike(*each) for each in known]
 
 
@@ -217,6 +215,6 @@ def _batched_transpose(rule: Rule, extent: int, axes: Sequence[int | None], oper
     return run
 
 
-for _primitive in (operator_p, partitioned_operator_p):
+for _primitive in OPERATOR.forms:
     ad.primitive_jvps[_primitive] = _jvp
     ad.primitive_transposes[_primitive] = _transpose

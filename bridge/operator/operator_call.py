@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from bridge.debug.mode import OFF, Mode
 from bridge.errors import SignatureError
 from bridge.ffi.kernel_call import hold_weakly
-from bridge.operator.static_parameters import NO_PARAMETERS, Parameters
+from bridge.ffi.mesh.division import Division, Name, Names, Parts
 
 Function = Callable[..., list[Any]]
 """A function of arrays that returns a flat list of arrays."""
@@ -20,6 +21,56 @@ Generator = Callable[..., Callable[..., Any]]
 """Takes keyword parameters, ``outs`` among them, and returns a function of the input arrays."""
 
 Rule = Callable[..., Any]
+
+
+class Parameters:
+    """Static keyword parameters. Hashable, and equal only if one program is right for both.
+
+    Two values count as the same if they have the same type and the same ``repr``, and are equal. Python calls 1, 1.0
+    and True equal, and so 0.0 and -0.0; their ``repr`` tells them apart, in tuples and dataclasses too.
+
+    Args:
+        values: The values by name.
+
+    Raises:
+        TypeError: A value is not hashable.
+
+    Attributes:
+        items: Pairs of name and value, sorted by name.
+    """
+
+    __slots__ = ("_content", "_hash", "items")
+
+    def __init__(self, values: Mapping[str, Any]):
+        self.items: tuple[tuple[str, Any], ...] = tuple(sorted(values.items(), key=lambda item: item[0]))
+        self._content = tuple([(name, content_of(value)) for name, value in self.items])
+        self._hash = hash(self._content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parameters) and self._hash == other._hash and self._content == other._content
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Parameters({dict(self.items)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Parameters, (dict(self.items),)
+
+
+def content_of(value: Any) -> Hashable:
+    """A key of a value that equals the keys of equal contents only.
+
+    Raises:
+        TypeError: The value is not hashable.
+    """
+    hash(value)
+    same = value == value  # NaN is not equal to itself
+    return type(value), repr(value), value if same else None
+
+
+NO_PARAMETERS = Parameters({})
 
 
 class Candidate(NamedTuple):
@@ -142,5 +193,87 @@ class OperatorCall:
         """The keyword arguments of generators and rules: ``outs``, and the parameters of the call."""
         return {"outs": self.outputs, **dict(self.parameters.items)}
 
+    @property
+    def results(self) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
+        """Shape and dtype of each result, with batch dimensions."""
+        extents = tuple(extent for extent, _ in reversed(self.batches))
+        return tuple((extents + spec.shape, spec.dtype) for spec in self.outputs)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether debug mode checks it."""
+        return bool(self.mode)
+
+    @property
+    def may_be_split(self) -> bool:
+        """Whether XLA's partitioner may split it. The kernels of an operator with side effects are on their own."""
+        declared = self.rules.dimensions
+        return not self.has_side_effect and bool(self.batches or (declared and declared.split))
+
+    @property
+    def batch_names(self) -> tuple[Name, ...]:
+        """The names of the dimensions of its batches. Authors name dimensions with strings."""
+        return tuple(range(len(self.batches)))
+
+    def division(self, args: Sequence[Any]) -> Division:
+        """Its dimensions: it can be split along its batches, and where its author has declared it.
+
+        Args:
+            args: Anything with the shape of each argument, batch dimensions included.
+
+        Raises:
+            SignatureError: The declared dimensions do not fit the arguments or results.
+        """
+        operands, results, splittable = _own_names(self, args)
+        for name, (_, axes) in zip(self.batch_names, self.batches, strict=True):
+            operands = tuple(
+                names if axis is None else (*names[:axis], name, *names[axis:])
+                for names, axis in zip(operands, axes, strict=True)
+            )
+            results = tuple((name, *names) for names in results)
+        return Division(self.name, operands, results, splittable.union(self.batch_names))
+
+    def part(self, args: Sequence[Any], parts: Parts) -> OperatorCall:
+        """The call on a part of its arguments.
+
+        Args:
+            args: Anything with the shape of each argument of the whole call.
+            parts: The number of parts of each dimension.
+        """
+        results = _own_names(self, args)[1]
+        outputs = tuple(
+            jax.ShapeDtypeStruct(_shares(names, spec.shape, parts), spec.dtype)
+            for names, spec in zip(results, self.outputs, strict=True)
+        )
+        extents = _shares(self.batch_names, [extent for extent, _ in self.batches], parts)
+        batches = tuple((extent, axes) for extent, (_, axes) in zip(extents, self.batches, strict=True))
+        return replace(self, outputs=outputs, batches=batches)
+
 
 hold_weakly(OperatorCall)
+
+
+def _shares(names: Sequence[Name], shape: Sequence[int], parts: Parts) -> tuple[int, ...]:
+    return tuple(extent // parts.get(name, 1) for name, extent in zip(names, shape, strict=True))
+
+
+def _own_names(call: OperatorCall, args: Sequence[Any]) -> tuple[tuple[Names, ...], tuple[Names, ...], frozenset[Name]]:
+    """The names of the dimensions of operands and results without batches, and of those that may be split."""
+    batched = [sum(axes[index] is not None for _, axes in call.batches) for index in range(len(args))]
+    operands = [len(arg.shape) - batches for arg, batches in zip(args, batched, strict=True)]
+    results = [len(spec.shape) for spec in call.outputs]
+    declared = call.rules.dimensions
+    if declared is None:
+        return _unique("operand", operands), _unique("result", results), frozenset()
+    for what, names, ranks in (("operands", declared.operands, operands), ("results", declared.results, results)):
+        if [len(each) for each in names] != ranks:
+            written = ", ".join(" ".join(each) for each in names)
+            raise SignatureError(
+                f"{call.name}: its {what} have {ranks} dimensions, but def_partitioning declares {written!r}. Declare "
+                "one name for each dimension."
+            )
+    return declared.operands, declared.results, frozenset(declared.split)
+
+
+def _unique(which: str, ranks: Sequence[int]) -> tuple[Names, ...]:
+    return tuple(tuple((which, array, dimension) for dimension in range(rank)) for array, rank in enumerate(ranks))

@@ -1,26 +1,24 @@
-"""Defines the JAX primitives of operators, which carry a call until its platform is known."""
+"""Defines the JAX primitive of operators, which carries a call until its platform is known, and runs rules for it.
+
+The types of a rule's results follow from the call, but a rule computes them as it likes. On a mesh with explicit axes,
+JAX also refuses computations for which it cannot tell how their results are split, such as products that sum over a
+dimension that is split.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
+from jax.interpreters import mlir
 
-from bridge.ffi.avals import align_varying, result_aval
-from bridge.ffi.kernel_call import evaluation, side_effect
-from bridge.ffi.mesh.automatic import may_be_partitioned, partitioned, partitioned_context, require_devices
-from bridge.ffi.mesh.division import Parts, split_of
-from bridge.ffi.mesh.explicit import run_split
-from bridge.operator.author_functions import flat_results, run_rule
-from bridge.operator.operator_call import Function, OperatorCall, Rule
-from bridge.operator.partition import division_of, part_of, run_typed
-from bridge.operator.selected_kernel import selected_kernel
+from bridge.ffi.mesh.division import axes_of, is_explicit, with_sharding
+from bridge.ffi.primitive import CallPrimitive, result_avals
+from bridge.operator.author_functions import flat_results, run_rule, selected_kernel
+from bridge.operator.operator_call import OperatorCall, Rule
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 """Every platform that a program may be lowered for; on one without kernels, lowering raises a BackendError."""
@@ -30,51 +28,15 @@ Axes = Sequence[int | None]
 
 def bind(call: OperatorCall, *args: Any) -> list[Any]:
     """Calls an operator on arrays or tracers; returns a flat list of results."""
-    args = align_varying(args)
-    spread = may_be_partitioned([jax.typeof(arg) for arg in args])
-    results: list[Any] = (partitioned_operator_p if spread else operator_p).bind(*args, call=call)
-    return results
+    return OPERATOR.bind(call, *args)
 
 
-def result_avals(call: OperatorCall, avals: Sequence[Any]) -> list[jax.core.ShapedArray]:
-    """The types of the results of a call on arrays of these types."""
-    extents = tuple(extent for extent, _ in reversed(call.batches))
-    division = division_of(call, avals)
-    split = split_of(division, avals)
-    return [
-        result_aval(avals, extents + spec.shape, spec.dtype, split.sharding(names) if split else None)
-        for spec, names in zip(call.outputs, division.results, strict=True)
-    ]
-
-
-def _abstract(*avals: Any, call: OperatorCall) -> tuple[list[Any], frozenset[Any]]:
-    return result_avals(call, avals), side_effect() if call.has_side_effect else frozenset()
-
-
-def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, platform: str) -> Any:
-    function, context = _function(_of_one_platform(ctx, platform), call, platform)
+def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, platform: str, spread: bool) -> Any:
+    ctx = _of_one_platform(ctx, platform)
+    split = OPERATOR.split_over_devices(ctx, call, spread)
+    exported = ctx.module_context.lowering_parameters.for_export
+    function, context = split or (selected_kernel(call, platform, exported), ctx)
     return mlir.lower_fun(function, multiple_results=True)(context, *operands)
-
-
-def _function(
-    ctx: mlir.LoweringRuleContext, call: OperatorCall, platform: str
-) -> tuple[Function, mlir.LoweringRuleContext]:
-    division = division_of(call, ctx.avals_in)
-    split = split_of(division, ctx.avals_in)
-
-    def part(parts: Parts) -> Function:
-        return functools.partial(bind, part_of(call, ctx.avals_in, parts))
-
-    if split is not None:
-        return run_split(split, division, part), ctx
-    # The kernels that are called in an operator with side effects are on their own.
-    if division.splittable and not call.has_side_effect:
-        partitioner = partitioned_context(ctx, division)
-        if partitioner is not None and not call.mode:
-            return partitioned(division, part, ctx.avals_in), partitioner
-        if partitioner is not None:  # not partitioned, see the checks in bridge.ffi.kernel_call
-            division.warn_of_no_split("is checked by debug mode")
-    return selected_kernel(call, platform, ctx.module_context.lowering_parameters.for_export), ctx
 
 
 def _of_one_platform(ctx: mlir.LoweringRuleContext, platform: str) -> mlir.LoweringRuleContext:
@@ -86,7 +48,7 @@ def _of_one_platform(ctx: mlir.LoweringRuleContext, platform: str) -> mlir.Lower
     shared = ctx.module_context
     if len(shared.platforms) == 1:
         return ctx
-    own = shared.cached_primitive_lowerings.setdefault((operator_p, platform), {})
+    own = shared.cached_primitive_lowerings.setdefault((OPERATOR.forms[0], platform), {})
     apart: mlir.LoweringRuleContext = ctx.replace(module_context=shared.replace(cached_primitive_lowerings=own))
     return apart
 
@@ -114,18 +76,48 @@ def _by_rule(rule: Rule, args: Sequence[Any], axes: Axes, extent: int, call: Ope
     return run_typed(run, leading, types)
 
 
-def _primitive(name: str) -> Primitive:
-    primitive = Primitive(name)
-    primitive.multiple_results = True
-    primitive.def_impl(evaluation(bind))
-    primitive.def_effectful_abstract_eval(_abstract)
-    batching.primitive_batchers[primitive] = _batch
-    for platform in PLATFORMS:
-        mlir.register_lowering(primitive, functools.partial(_lower, platform=platform), platform=platform)
-    return primitive
+OPERATOR = CallPrimitive("xla_custom_kernel", _lower, _batch, PLATFORMS)
+"""The primitive of a call of an operator."""
 
 
-operator_p = _primitive("xla_custom_kernel")
-partitioned_operator_p = _primitive("partitioned_xla_custom_kernel")
-"""The primitive of calls that XLA's partitioner may have to split. JAX lowers it for known devices only."""
-require_devices(partitioned_operator_p)
+def run_typed(run: Callable[..., Sequence[Any]], args: Sequence[Any], types: Sequence[Any]) -> list[Any]:
+    """The results of a rule, split as their types say. If JAX cannot tell how to split a computation, XLA decides.
+
+    Args:
+        run: The rule, a function that returns a sequence of arrays. In it, None stands for zeros.
+        args: Its arguments, pytrees of arrays.
+        types: The abstract value of each result.
+    """
+    shardings = [each.sharding for each in types]
+    if not any(map(is_explicit, shardings)):
+        return list(run(*args))
+    results = (_automatic(run, types) if _is_refused(run, args) else run)(*args)
+    return [r if r is None else with_sharding(r, own) for r, own in zip(results, shardings, strict=True)]
+
+
+def _is_refused(run: Callable[..., Any], args: Sequence[Any]) -> bool:
+    try:
+        jax.eval_shape(run, *args)
+    except Exception as error:
+        if type(error).__name__ == "ShardingTypeError":  # JAX does not export it
+            return True
+        raise
+    return False
+
+
+def _automatic(run: Callable[..., Sequence[Any]], types: Sequence[Any]) -> Callable[..., Any]:
+    def instantiated(*args: Any) -> list[Any]:
+        return [
+            jnp.zeros(each.shape, each.dtype) if result is None else result
+            for result, each in zip(run(*args), types, strict=True)
+        ]
+
+    function: Callable[..., Any] = jax.sharding.auto_axes(instantiated, out_sharding=[each.sharding for each in types])
+    return function
+
+
+def with_split_batches(array: Any, sharding: Any, dimensions: Sequence[int]) -> Any:
+    """The array, split along its batch dimensions as in a sharding."""
+    own = jax.typeof(array).sharding.spec
+    same = all(axes_of(own[dimension]) == axes_of(sharding.spec[dimension]) for dimension in dimensions)
+    return array if same else with_sharding(array, sharding)

@@ -79,7 +79,7 @@ _row(
     language="numba_cuda", missing=_later("backends.numba_cuda_mlir", "missing"),
 )  # fmt: skip
 _row(
-    "numba_cuda_callable", {"cuda": "bridge_cuda_python"}, "backends.numba_cuda",
+    "numba_cuda_callable", {"cuda": "bridge_cuda_host"}, "backends.numba_cuda",
     "a Python function that launches kernels of numba.cuda", "Declare a single kernel as 'numba_cuda'.",
     accept="accept_callable", language="numba_cuda", missing=_later("kernels.numba_cuda.blocks", "missing"),
 )  # fmt: skip

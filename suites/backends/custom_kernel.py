@@ -12,8 +12,7 @@ from typing import Any
 import jax
 
 from bridge import XLACustomKernel, use_backend
-from bridge.operator.operator_call import Dimensions
-from bridge.operator.static_parameters import Parameters
+from bridge.operator.operator_call import Dimensions, Parameters
 from suites.backends.backend import Backend, register_backend
 from suites.errors import OperatorError
 from suites.kernels.kernel import AtLeast, Derivative, Kernel

@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.ffi.cuda import driver
 from bridge.ffi.native.addresses import c_function, c_string
-from bridge.ffi.plans import device, host, poison
+from bridge.ffi.plans import device, poison
 
 ILLEGAL_ADDRESS = 700
 """``CUDA_ERROR_ILLEGAL_ADDRESS``."""
@@ -23,11 +23,6 @@ def _describe(status: int, name: int) -> int:
 def driver_words() -> int:
     """Address of the words for :func:`bridge.ffi.plans.device.make_execute`."""
     return device.driver_words(c_function(driver.library().cuLaunchKernelEx), c_function(_describe))
-
-
-def execute_in_turn() -> Any:
-    """Executes plans whose launches no launch of another call may come between on the stream."""
-    return host.in_turn(device.make_execute(), host.Mutex.new())
 
 
 @device.DESCRIBE

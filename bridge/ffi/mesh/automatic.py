@@ -14,11 +14,10 @@ from jax.interpreters import mlir
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from bridge.errors import AbiError
-from bridge.ffi.avals import mesh_of
 from bridge.ffi.mesh.division import Division, MeshAxes, Name, Names, Part, Split, axes_of, axes_of_type, spec_of
 
 
-def partitioned(division: Division, part: Part, avals: Sequence[Any]) -> Callable[..., Any]:
+def partitioned(division: Division, part: Part, own_mesh: Any) -> Callable[..., Any]:
     """A function of the whole arrays of a call that XLA's partitioner splits.
 
     It warns of each dimension that every device gathers.
@@ -26,9 +25,8 @@ def partitioned(division: Division, part: Part, avals: Sequence[Any]) -> Callabl
     Args:
         division: The dimensions of the call.
         part: Makes the function that runs the call on one part.
-        avals: The types of the arguments.
+        own_mesh: The mesh of the arguments.
     """
-    own_mesh = mesh_of(avals)
 
     @custom_partitioning
     def run(*arrays: Any) -> list[Any]:
@@ -67,16 +65,16 @@ def partitioned(division: Division, part: Part, avals: Sequence[Any]) -> Callabl
     return function
 
 
-def whole_on_each_device(division: Division, avals: Sequence[Any]) -> Split | None:
+def whole_on_each_device(division: Division, mesh: Any) -> Split | None:
     """The split of a call with side effects, with a warning; None on a mesh without automatic axes.
 
     XLA drops a partitioned call whose results nothing uses, and refuses to split one with side effects.
     """
-    axes = automatic_axes(mesh_of(avals)) if avals else ()
+    axes = automatic_axes(mesh)
     if not axes:
         return None
     division.warn_of_no_split("has side effects")
-    return Split(mesh_of(avals), axes, {}, ())
+    return Split(mesh, axes, {}, ())
 
 
 def _automatic_mesh(mesh: Any, arrays: Sequence[Any]) -> Mesh | None:
@@ -144,34 +142,20 @@ def _rule(division: Division) -> str:
     return f"{side('operand', division.operands)} -> {side('result', division.results)}"
 
 
-def may_be_partitioned(avals: Sequence[Any]) -> bool:
-    """Whether XLA may have to split a call on arrays of these types, for which its lowering must know the devices.
-
-    A mesh without devices is only good for exporting a program, which is not split.
-    """
-    if not avals:
-        return False
-    mesh = mesh_of(avals)
-    if mesh.empty:
-        return jax.device_count() > 1
-    return bool(automatic_axes(mesh)) and mesh.abstract_device is not None
-
-
 def automatic_axes(mesh: Any) -> MeshAxes:
     """The axes of a mesh over which XLA may split arrays."""
     return tuple(axis for axis in axes_of_type(mesh, AxisType.Auto) if mesh.shape[axis] > 1)
 
 
-def partitioned_context(ctx: mlir.LoweringRuleContext, division: Division) -> mlir.LoweringRuleContext | None:
+def partitioned_context(
+    ctx: mlir.LoweringRuleContext, division: Division, mesh: Any
+) -> mlir.LoweringRuleContext | None:
     """The context in which to lower a call that XLA's partitioner splits; None if the partitioner splits no call.
 
     Under ``shard_map``, the arrays are the parts of one device already, if it is over all axes of the mesh. An exported
     program can hold no Python function that the partitioner could call: there, this warns of calls that it could split.
     """
     shared = ctx.module_context
-    if not ctx.avals_in:
-        return None
-    mesh = mesh_of(ctx.avals_in)
     if shared.lowering_parameters.for_export:
         if division.splittable and automatic_axes(mesh):
             division.warn_of_export()

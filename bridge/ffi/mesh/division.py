@@ -1,4 +1,4 @@
-"""Says along which dimensions a call may be split over devices, and decides how the types of its arguments split it."""
+"""Says along which dimensions a call may be split over devices, and splits it as the types of its arguments say."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from bridge.errors import GatherWarning
-from bridge.ffi.avals import mesh_of
 
 Name = Hashable
 Names = tuple[Name, ...]
@@ -131,12 +131,12 @@ class Split:
         return NamedSharding(self.mesh, spec_of(names, self.axes))
 
 
-def split_of(division: Division, avals: Sequence[Any]) -> Split | None:
-    """The split of a call by the types of its arguments; None if its mesh has no explicit axes.
+def split_of(division: Division, avals: Sequence[Any], mesh: Any) -> Split | None:
+    """The split of a call by the types of its arguments, on their mesh; None if this has no explicit axes.
 
     The first argument that is split along a dimension decides for all. A mesh axis splits one dimension.
     """
-    over = axes_of_type(mesh_of(avals), AxisType.Explicit) if avals else ()
+    over = axes_of_type(mesh, AxisType.Explicit)
     if not over:
         return None
     dimensions = [
@@ -151,4 +151,47 @@ def split_of(division: Division, avals: Sequence[Any]) -> Split | None:
         if own and name in division.splittable and not taken & set(own):
             axes.setdefault(name, own)
     gathered = [(operand, at, own) for operand, at, name, own in dimensions if own and axes.get(name) != own]
-    return Split(mesh_of(avals), over, axes, tuple(gathered))
+    return Split(mesh, over, axes, tuple(gathered))
+
+
+def run_split(split: Split, division: Division, part: Part) -> Callable[..., Any]:
+    """A function of the whole arrays of a call that runs a part of the call on each device.
+
+    It warns of each dimension that it gathers.
+    """
+    specs = [split.sharding(names) for names in division.operands]
+
+    def run(*arrays: Any) -> Any:
+        for gathered in split.gathered:
+            division.warn_of_gather(*gathered)
+        with jax.sharding.use_abstract_mesh(split.mesh):
+            try:
+                mapped = jax.shard_map(
+                    part(split.parts),
+                    in_specs=tuple(each.spec for each in specs),
+                    out_specs=[split.sharding(names).spec for names in division.results],
+                    axis_names=set(split.over),
+                    check_vma=False,
+                )
+                return mapped(*map(with_sharding, arrays, specs))
+            except ValueError as error:
+                error.add_note(
+                    f"(raised while {division.call} was split over an explicit mesh; JAX 0.9 needs jax.jit around a "
+                    "jax.vmap over a dimension that is split)"
+                )
+                raise
+
+    return run
+
+
+def with_sharding(array: Any, sharding: Any) -> Any:
+    """The array with a sharding in its type; the array itself if there is nothing to change."""
+    own = jax.typeof(array).sharding
+    if sharding.mesh.empty or own == sharding:
+        return array
+    return jax.sharding.reshard(array, sharding)
+
+
+def is_explicit(sharding: Any) -> bool:
+    """Whether a sharding is part of the types of arrays, because its mesh has explicit axes."""
+    return bool(axes_of_type(sharding.mesh, AxisType.Explicit))

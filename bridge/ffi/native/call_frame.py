@@ -1,6 +1,6 @@
 """Reads a call frame in native code: its buffers and their batch elements, its attributes, its stream and device.
 
-A plan begins with the words of :func:`plan_header`, which say what buffers it takes.
+A plan begins with the words of :meth:`Arrays.header`, which say what buffers it takes.
 
 A buffer has batch dimensions and then the dimensions of its array. All buffers of a call have the same number of batch
 dimensions. In outputs each of them has the extent of the batch. In inputs it may also be 1: every element of the batch
@@ -10,18 +10,24 @@ then uses the same array. So native code runs ``vmap``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 
 from bridge.errors import SignatureError
-from bridge.ffi.native.abi import API, ATTRIBUTE, BUFFER, ERROR, FRAME, ORDINAL, STREAM
+from bridge.ffi.native.abi import API, ATTRIBUTE, BUFFER, ERROR, FRAME, ORDINAL, STREAM, WORD_BYTES
 from bridge.ffi.native.addresses import c_string, keep
 from bridge.ffi.native.handler import create_error, native
 from bridge.ffi.native.words import call, load, load_int32, stack_words, store
 
 MAX_BUFFERS = 1024
 """The largest number of arrays of a call, inputs and outputs together."""
+
+STREAM_WORD, DEVICE_WORD = MAX_BUFFERS, MAX_BUFFERS + 1
+"""Words after the addresses of the data that hold XLA's CUDA stream and the ordinal of the device, the current one."""
+
+_DATA_WORDS = MAX_BUFFERS + 2
 
 HEADER_WORDS = 5
 _INPUTS, _OUTPUTS, _SIZES, _MISCOUNTED, NAME = range(HEADER_WORDS)
@@ -34,21 +40,60 @@ def check_count(name: str, count: int) -> None:
         raise SignatureError(f"{name} has {count} arrays, expected at most {MAX_BUFFERS}. Stack some of them into one.")
 
 
-def plan_header(name: str, inputs: Sequence[tuple[int, int]], outputs: Sequence[tuple[int, int]]) -> list[int]:
-    """The first words of a plan.
+class Arrays(NamedTuple):
+    """The arrays of a kernel.
 
-    Args:
+    Attributes:
         name: The kernel, for error messages.
         inputs: Rank (without batch dimensions) and item size in bytes of each input.
         outputs: The same of each output; at least one.
-
-    Raises:
-        SignatureError: There are more buffers than native code can hold.
     """
-    check_count(name, len(inputs) + len(outputs))
-    miscounted = f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs"
-    sizes = keep([word for buffer in (*inputs, *outputs) for word in buffer])
-    return [len(inputs), len(outputs), sizes, c_string(miscounted), c_string(name)]
+
+    name: str
+    inputs: Sequence[tuple[int, int]]
+    outputs: Sequence[tuple[int, int]]
+
+    def header(self) -> list[int]:
+        """The first words of a plan.
+
+        Raises:
+            SignatureError: There are more buffers than native code can hold.
+        """
+        name, inputs, outputs = self
+        check_count(name, len(inputs) + len(outputs))
+        miscounted = f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs"
+        sizes = keep([word for buffer in (*inputs, *outputs) for word in buffer])
+        return [len(inputs), len(outputs), sizes, c_string(miscounted), c_string(name)]
+
+
+def for_each_element(run: Any, on_stream: bool) -> Any:
+    """Native ``(frame, plan) -> error`` that runs a kernel once for each element of a batch.
+
+    Args:
+        run: Native ``(frame, plan, buffers, data, batch_rank) -> error``. ``buffers`` points to the addresses of the
+            buffers (inputs, then outputs), ``data`` to the addresses of their data for this element of the batch.
+        on_stream: Ask XLA for stream and device; if not, both are 0: XLA has no streams on the CPU.
+    """
+
+    @native
+    def execute(frame, plan):
+        buffers, data = stack_words(MAX_BUFFERS), stack_words(_DATA_WORDS)
+        error = collect_buffers(frame, plan, buffers)
+        if error != 0:
+            return error
+        error = stream_and_device(frame, data + WORD_BYTES * STREAM_WORD, on_stream)
+        if error != 0:
+            return error
+        batch_rank = batch_rank_of(plan, buffers)
+        for element in range(batch_elements(plan, buffers, batch_rank)):
+            for index in range(buffer_count(plan)):
+                store(data, index, element_address(plan, buffers, index, batch_rank, element))
+            error = run(frame, plan, buffers, data, batch_rank)
+            if error != 0:
+                return error
+        return 0
+
+    return execute
 
 
 @native

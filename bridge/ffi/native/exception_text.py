@@ -1,13 +1,18 @@
-"""Describes the exceptions that kernels raise, as text and code that native code can pass to XLA."""
+"""Describes exceptions as text and code, and gives them to XLA as errors of a call."""
 
 from __future__ import annotations
 
 import ctypes
-import threading
 import traceback
 from typing import Any
 
-from bridge.ffi.native.abi import ERROR
+from bridge.ffi.native.abi import ERROR, header
+
+# Laid out at import, so that a header which lacks one of them is refused there. Any: ctypes adds their fields.
+_FRAME: Any = header.struct("XLA_FFI_CallFrame")
+_ERROR_ARGS: Any = header.struct("XLA_FFI_Error_Create_Args")
+_API: Any = header.struct("XLA_FFI_Api")
+_CREATE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
 def describe(name: str, kind: type[BaseException], value: Any = None, trace: Any = None) -> str:
@@ -39,10 +44,15 @@ def error_code(error: BaseException | type[BaseException], otherwise: int = ERRO
     return int(ERROR.RESOURCE_EXHAUSTED if exhausted else otherwise)
 
 
-_latest = threading.local()
+def create_error(frame_address: int, text: str, code: int = ERROR.INTERNAL) -> int:
+    """The address of a new error that a handler returns to XLA, made in Python: for errors that are rare.
 
-
-def describe_to_c_string(name: str, *exception: Any) -> int:
-    """Address of :func:`describe`'s text as a C string, valid until this thread calls the function again."""
-    _latest.text = ctypes.create_string_buffer(describe(name, *exception).encode(errors="replace"))
-    return ctypes.addressof(_latest.text)
+    Args:
+        frame_address: The call frame.
+        text: What the user reads.
+        code: One of XLA's error codes.
+    """
+    content = ctypes.create_string_buffer(text.encode(errors="replace"))
+    args = _ERROR_ARGS(struct_size=ERROR.BYTES, message=ctypes.addressof(content), errc=code)
+    create = _API.from_address(_FRAME.from_address(frame_address).api).XLA_FFI_Error_Create
+    return int(_CREATE(create)(ctypes.addressof(args)))

@@ -17,16 +17,7 @@ import numpy as np
 from bridge.errors import SignatureError
 from bridge.ffi.native.abi import ERROR, WORD_BYTES
 from bridge.ffi.native.addresses import c_string, keep
-from bridge.ffi.native.call_frame import (
-    HEADER_WORDS,
-    MAX_BUFFERS,
-    batch_elements,
-    batch_rank_of,
-    collect_buffers,
-    element_address,
-    plan_header,
-    stream_and_device,
-)
+from bridge.ffi.native.call_frame import DEVICE_WORD, HEADER_WORDS, STREAM_WORD, Arrays, for_each_element
 from bridge.ffi.native.handler import FOR_EXECUTE, create_error, native
 from bridge.ffi.native.words import call2, call4, context_word, copy_words, load, stack_words, store
 
@@ -137,9 +128,6 @@ class DevicePlan:
     """Launches to make, in order, on XLA's stream.
 
     Attributes:
-        name: The kernel, for error messages.
-        inputs: Rank (without batch dimensions) and item size in bytes of each input.
-        outputs: The same of each output; at least one.
         launches: The launches; none if every output is empty.
         alignments: The bytes, a power of two, of which each buffer's address must be a multiple: inputs, then outputs.
             By default none is checked. Where one is not, the call is an error: a kernel that reads several elements
@@ -147,33 +135,32 @@ class DevicePlan:
         alive: Owns the memory and the machine code that the plan refers to.
     """
 
-    name: str
-    inputs: Sequence[tuple[int, int]]
-    outputs: Sequence[tuple[int, int]]
     launches: Sequence[Launch]
     alignments: Sequence[int] = ()
     alive: Any = None
 
-    def keep(self) -> int:
+    def keep(self, arrays: Arrays) -> int:
         """Copies the plan into memory that lives as long as the process; returns its address.
 
         Raises:
             SignatureError: The kernel has more arrays or parameters than a plan can hold.
         """
-        header = plan_header(self.name, self.inputs, self.outputs)
         launches = [launch.keep(index == 0) for index, launch in enumerate(self.launches)]
-        alignments = [word for index, each in enumerate(self.alignments) for word in (each - 1, self._refusal(index))]
-        return keep([*header, keep(launches), len(launches), keep(alignments) if alignments else 0])
+        alignments = [
+            word for index, each in enumerate(self.alignments) for word in (each - 1, _refusal(arrays, index, each))
+        ]
+        return keep([*arrays.header(), keep(launches), len(launches), keep(alignments) if alignments else 0])
 
-    def _refusal(self, index: int) -> int:
-        """Address of the error for a buffer at another address than the kernel needs."""
-        last = index - len(self.inputs)
-        return c_string(
-            f"{self.name} needs {f'argument {index}' if last < 0 else f'output {last}'} at an address that is a "
-            f"multiple of {self.alignments[index]} bytes, but it, or an element of its batch, is at another one. "
-            "Copy an array of another library before the call (jnp.copy), pad the rows of a batch to a multiple of "
-            "these bytes, or use vmap_method='sequential'."
-        )
+
+def _refusal(arrays: Arrays, index: int, alignment: int) -> int:
+    """Address of the error for a buffer at another address than the kernel needs."""
+    last = index - len(arrays.inputs)
+    return c_string(
+        f"{arrays.name} needs {f'argument {index}' if last < 0 else f'output {last}'} at an address that is a "
+        f"multiple of {alignment} bytes, but it, or an element of its batch, is at another one. "
+        "Copy an array of another library before the call (jnp.copy), pad the rows of a batch to a multiple of "
+        "these bytes, or use vmap_method='sequential'."
+    )
 
 
 @native
@@ -187,7 +174,7 @@ DESCRIBE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 """Type of ``describe(status, name)``: the address of a C string about a failed launch of the kernel ``name``."""
 
 
-_LAUNCH, _DESCRIBE, _NO_DEVICE = range(3)
+_DRIVER_LAUNCH, _DESCRIBE, _NO_DEVICE = range(3)
 
 
 def driver_words(launch: int, describe: int) -> int:
@@ -200,6 +187,35 @@ def driver_words(launch: int, describe: int) -> int:
     return keep([launch, describe, c_string("the kernel was not loaded on this device, or uses arrays on another one")])
 
 
+@native
+def _launch(frame, plan, buffers, data, batch_rank):
+    driver, ordinal, alignments = context_word(FOR_EXECUTE), load(data, DEVICE_WORD), load(plan, _ALIGNMENTS)
+    config, blob = stack_words(_CONFIG_WORDS), stack_words(_MAX_BLOB_WORDS)
+    parameters = stack_words(_MAX_PARAMETERS)
+    for index in range(load(plan, _LAUNCH_COUNT)):
+        about = load(load(plan, _LAUNCHES), index)
+        kernel = load(load(about, _HANDLES), ordinal) if ordinal < load(about, _DEVICES) else np.int64(0)
+        if kernel == 0:
+            return create_error(frame, np.int64(ERROR.INTERNAL), load(driver, _NO_DEVICE))
+        copy_words(blob, load(about, _BLOB), load(about, _BLOB_COUNT))
+        for patch in range(load(about, _PATCH_COUNT)):
+            at = _PATCHES + _PATCH_WORDS * patch
+            buffer = load(about, at + _SOURCE)
+            address = load(data, buffer)
+            if alignments != 0 and address & load(alignments, _ALIGNMENT_WORDS * buffer + _LOW_BITS) != 0:
+                message = load(alignments, _ALIGNMENT_WORDS * buffer + _MISALIGNED)
+                return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), message)
+            store(blob, load(about, at + _WORD), address + load(about, at + _BYTES))
+        for parameter in range(load(about, _PARAMETER_COUNT)):
+            store(parameters, parameter, blob + load(load(about, _PARAMETERS), parameter))
+        copy_words(config, about, _CONFIG_WORDS)
+        store(config, _STREAM, load(data, STREAM_WORD))
+        status = call4(load(driver, _DRIVER_LAUNCH), config, kernel, parameters, 0) & 0xFFFFFFFF  # it has 32 bits
+        if status != 0:
+            return driver_error(frame, status, load(driver, _DESCRIBE), load(about, _NAME))
+    return 0
+
+
 def make_execute(on_stream: bool = True) -> Any:
     """Native ``(frame, plan) -> error`` that executes a :class:`DevicePlan`. It holds no address.
 
@@ -207,42 +223,4 @@ def make_execute(on_stream: bool = True) -> Any:
         on_stream: Ask XLA for stream and device; if not, launch on stream 0 of device 0 (a stand-in for tests: XLA has
             no streams on the CPU).
     """
-
-    @native
-    def execute(frame, plan):
-        driver, buffers, where = context_word(FOR_EXECUTE), stack_words(MAX_BUFFERS), stack_words(2)
-        error = collect_buffers(frame, plan, buffers)
-        if error != 0:
-            return error
-        error = stream_and_device(frame, where, on_stream)
-        if error != 0:
-            return error
-        ordinal, alignments = load(where, 1), load(plan, _ALIGNMENTS)
-        batch_rank = batch_rank_of(plan, buffers)
-        config, blob = stack_words(_CONFIG_WORDS), stack_words(_MAX_BLOB_WORDS)
-        parameters = stack_words(_MAX_PARAMETERS)
-        for element in range(batch_elements(plan, buffers, batch_rank)):
-            for index in range(load(plan, _LAUNCH_COUNT)):
-                about = load(load(plan, _LAUNCHES), index)
-                kernel = load(load(about, _HANDLES), ordinal) if ordinal < load(about, _DEVICES) else np.int64(0)
-                if kernel == 0:
-                    return create_error(frame, np.int64(ERROR.INTERNAL), load(driver, _NO_DEVICE))
-                copy_words(blob, load(about, _BLOB), load(about, _BLOB_COUNT))
-                for patch in range(load(about, _PATCH_COUNT)):
-                    at = _PATCHES + _PATCH_WORDS * patch
-                    buffer = load(about, at + _SOURCE)
-                    address = element_address(plan, buffers, buffer, batch_rank, element)
-                    if alignments != 0 and address & load(alignments, _ALIGNMENT_WORDS * buffer + _LOW_BITS) != 0:
-                        message = load(alignments, _ALIGNMENT_WORDS * buffer + _MISALIGNED)
-                        return create_error(frame, np.int64(ERROR.INVALID_ARGUMENT), message)
-                    store(blob, load(about, at + _WORD), address + load(about, at + _BYTES))
-                for parameter in range(load(about, _PARAMETER_COUNT)):
-                    store(parameters, parameter, blob + load(load(about, _PARAMETERS), parameter))
-                copy_words(config, about, _CONFIG_WORDS)
-                store(config, _STREAM, load(where, 0))
-                status = call4(load(driver, _LAUNCH), config, kernel, parameters, 0) & 0xFFFFFFFF  # it has 32 bits
-                if status != 0:
-                    return driver_error(frame, status, load(driver, _DESCRIBE), load(about, _NAME))
-        return 0
-
-    return execute
+    return for_each_element(_launch, on_stream)

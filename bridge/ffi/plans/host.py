@@ -6,7 +6,7 @@ On CUDA the function gets XLA's stream, on which it enqueues its own work.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,29 +14,18 @@ import numpy as np
 
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function, keep
-from bridge.ffi.native.call_frame import (
-    HEADER_WORDS,
-    MAX_BUFFERS,
-    batch_elements,
-    batch_rank_of,
-    buffer_count,
-    collect_buffers,
-    element_address,
-    plan_header,
-    stream_and_device,
-)
+from bridge.ffi.native.call_frame import HEADER_WORDS, STREAM_WORD, Arrays, for_each_element
+from bridge.ffi.native.exception_text import create_error, describe, error_code
 from bridge.ffi.native.handler import native
-from bridge.ffi.native.words import call, call2, call5, load, stack_words, store
+from bridge.ffi.native.words import call, call2, call5, load
 
 _FUNCTION, _CONTEXT, _ACQUIRE, _RELEASE, _MUTEX = range(HEADER_WORDS, HEADER_WORDS + 5)
 
-STREAM = MAX_BUFFERS
-"""Word of ``data`` that holds XLA's CUDA stream, in plans that :func:`make_execute_on_stream` runs."""
-
-DEVICE = MAX_BUFFERS + 1
-"""Word of ``data`` that holds the ordinal of the device there, which is the current one."""
-
-_DATA_WORDS = MAX_BUFFERS + 2
+FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
+"""Type of ``f(frame, buffers, data, batch_rank, context)``, which runs a kernel once and returns 0 or the address of an
+error. ``buffers`` points to the addresses of the buffers (inputs, then outputs), ``data`` to the addresses of their
+data for this element of the batch. ``data`` also holds stream and device, where
+:data:`~bridge.ffi.native.call_frame.STREAM_WORD` says."""
 
 
 @dataclass(frozen=True)
@@ -61,73 +50,74 @@ class HostPlan:
     """How to call one compiled kernel.
 
     Attributes:
-        name: The kernel, for error messages.
-        function: Address of ``int64_t f(frame, buffers, data, batch_rank, context)``, which runs the kernel once and
-            returns 0 or the address of an error. ``buffers`` points to the addresses of the buffers (inputs, then
-            outputs), ``data`` to the addresses of their data for this element of the batch.
-        inputs: Rank and item size in bytes of each input.
-        outputs: The same of each output; at least one.
+        function: A :data:`FUNCTION`: of ctypes, or its address.
         mutex: Held during the call, if given.
         context: Passed on to ``function``.
         alive: Owns the memory and the machine code that the plan refers to.
     """
 
-    name: str
-    function: int
-    inputs: Sequence[tuple[int, int]]
-    outputs: Sequence[tuple[int, int]]
+    function: Any
     mutex: Mutex | None = None
     context: int = 0
     alive: Any = None
 
-    def keep(self) -> int:
+    def keep(self, arrays: Arrays) -> int:
         """Copies the plan into memory that lives as long as the process; returns its address.
 
         Raises:
             SignatureError: The kernel has more arrays than a plan can hold.
         """
         held = self.mutex or Mutex(0, 0, 0)
-        header = plan_header(self.name, self.inputs, self.outputs)
-        return keep([*header, self.function, self.context, held.acquire, held.release, held.mutex])
+        function = self.function if isinstance(self.function, int) else c_function(self.function)
+        return keep([*arrays.header(), function, self.context, held.acquire, held.release, held.mutex])
+
+
+def python_plan(name: str, function: Callable[[int, int, Sequence[int]], None], count: int) -> HostPlan:
+    """The plan that calls a Python function at each call: the only one that takes the GIL.
+
+    Args:
+        name: The kernel, for error messages.
+        function: Called with stream, ordinal of the device, and the addresses of the buffers' data.
+        count: How many buffers there are.
+    """
+
+    @FUNCTION
+    def called(frame: int, buffers: int, data: int, batch_rank: int, context: int) -> int:
+        addresses = (ctypes.c_int64 * count).from_address(data)
+        stream, ordinal = (ctypes.c_int64 * 2).from_address(data + WORD_BYTES * STREAM_WORD)
+        try:
+            function(stream, ordinal, addresses[:])
+        except Exception as error:
+            return create_error(frame, describe(name, type(error), error, error.__traceback__), error_code(error))
+        return 0
+
+    return HostPlan(called, alive=called)
 
 
 @native
-def execute(frame, plan):
-    """Native code: runs a :class:`HostPlan` on the buffers of a frame. Returns 0 or the address of an error."""
-    buffers = stack_words(MAX_BUFFERS)
-    error = collect_buffers(frame, plan, buffers)
-    if error != 0:
-        return error
-    acquire = load(plan, _ACQUIRE)
-    if acquire != 0:
-        call2(acquire, load(plan, _MUTEX), 1)
-    error = _run_batch(frame, plan, buffers, stack_words(MAX_BUFFERS))
-    if acquire != 0:
-        call(load(plan, _RELEASE), load(plan, _MUTEX))
-    return error
+def _call(frame, plan, buffers, data, batch_rank):
+    return call5(load(plan, _FUNCTION), frame, buffers, data, batch_rank, load(plan, _CONTEXT))
 
 
-def make_execute_on_stream(on_stream: bool = True) -> Any:
-    """Native ``(frame, plan) -> error`` that runs a :class:`HostPlan` without a mutex, on device memory.
-
-    The function finds XLA's stream in word :data:`STREAM` of ``data``, and the device in word :data:`DEVICE`.
+def make_execute(on_stream: bool) -> Any:
+    """Native ``(frame, plan) -> error`` that runs a :class:`HostPlan` on the buffers of a frame.
 
     Args:
-        on_stream: Ask XLA for stream and device; if not, both are 0 (for tests: XLA has no streams on the CPU).
+        on_stream: Ask XLA for stream and device, for a kernel on CUDA.
     """
+    execute = for_each_element(_call, on_stream)
 
     @native
-    def execute_on_stream(frame, plan):
-        buffers, data = stack_words(MAX_BUFFERS), stack_words(_DATA_WORDS)
-        error = collect_buffers(frame, plan, buffers)
-        if error != 0:
-            return error
-        error = stream_and_device(frame, data + WORD_BYTES * STREAM, on_stream)
-        if error != 0:
-            return error
-        return _run_batch(frame, plan, buffers, data)
+    def execute_alone(frame, plan):
+        acquire = load(plan, _ACQUIRE)
+        if acquire != 0:
+            call2(acquire, load(plan, _MUTEX), 1)
+        error = execute(frame, plan)
+        if acquire != 0:
+            call(load(plan, _RELEASE), load(plan, _MUTEX))
+        return error
 
-    return execute_on_stream
+    return execute_alone
 
 
 def in_turn(execute: Any, mutex: Mutex) -> Any:
@@ -142,15 +132,3 @@ def in_turn(execute: Any, mutex: Mutex) -> Any:
         return error
 
     return execute_in_turn
-
-
-@native
-def _run_batch(frame, plan, buffers, data):
-    batch_rank = batch_rank_of(plan, buffers)
-    for element in range(batch_elements(plan, buffers, batch_rank)):
-        for index in range(buffer_count(plan)):
-            store(data, index, element_address(plan, buffers, index, batch_rank, element))
-        error = call5(load(plan, _FUNCTION), frame, buffers, data, batch_rank, load(plan, _CONTEXT))
-        if error != 0:
-            return error
-    return 0

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from bridge.ffi.avals import element_bits
 from bridge.ffi.native.abi import ARRAY, BUFFER, FRAME
 from bridge.ffi.native.addresses import c_string
 from bridge.ffi.native.call_frame import NAME, array_attribute, stream_and_device
 from bridge.ffi.native.handler import native
 from bridge.ffi.native.words import call, call4, fill_bytes, load, stack_words
 from bridge.ffi.plans.device import driver_error
+from bridge.ffi.primitive import element_bits
 
 PATTERNS = (0xFF, 0x5A)
 """The byte that fills the outputs in the first run, and in the second. The first makes NaN (or -1), the second a large

@@ -15,9 +15,8 @@ from numba.core import cgutils
 
 from bridge.errors import BridgeError, SignatureError
 from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.call_frame import emit_extents, emit_word
-from bridge.ffi.plans import host
-from bridge.ffi.target import create_error
+from bridge.ffi.native.call_frame import STREAM_WORD, emit_extents, emit_word
+from bridge.ffi.native.exception_text import create_error
 from bridge.languages.language import Definition
 from bridge.signature.array_types import ArrayType, Signature, place_of
 
@@ -186,7 +185,7 @@ class _Entry:
         stated, is_pointer = _stated(ctype)
         takes_pointer = ctype is None or is_pointer
         if given is STREAM and (takes_pointer or (stated is not None and stated.kind in "iu" and stated.itemsize == 8)):
-            return emit_word(self._builder, self._data, _I64(host.STREAM))
+            return emit_word(self._builder, self._data, _I64(STREAM_WORD))
         if isinstance(given, bytes) and takes_pointer:
             return self._text(given)
         if isinstance(given, Array) and takes_pointer and (stated is None or stated == given.dtype):

@@ -160,8 +160,7 @@ class _Native(OnHost[NativeDefinition]):
 
         def load() -> HostPlan:
             entry = assembled(code)
-            sizes = signature.input_sizes, signature.output_sizes
-            return HostPlan(definition.name, entry.address, *sizes, None, definition.address, (entry, definition))
+            return HostPlan(entry.address, context=definition.address, alive=(entry, definition))
 
         return Compiled(content and f"{content}\n{code}", load)
 

@@ -22,7 +22,6 @@ from bridge.ffi.native.call_frame import emit_extents, emit_word
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.numba_cpu import failures, parallel
 from bridge.languages.numba_cpu.failures import COUNT, FAIL, FAIL_TYPE, I64, POINTER, RECORD, emit_new_record, word
-from bridge.signature.array_types import Signature
 
 PARALLEL_FOR = "numba_parallel_for"
 """Runs the body of a parallel loop on the threads of Numba's threading layer."""
@@ -76,16 +75,12 @@ def keep_only(module: binding.ModuleRef, name: str) -> None:
 
 
 @global_compiler_lock
-def load(
-    compiled: Any, arrays: Sequence[types.Array], signature: Signature, guarded: Sequence[int], kernel: str
-) -> HostPlan:
+def load(compiled: Any, arrays: Sequence[types.Array], kernel: str) -> HostPlan:
     """Loads a compiled kernel, for the life of the process, with a plan that calls it.
 
     Args:
         compiled: Numba's ``CompileResult`` of the kernel for exactly ``arrays``.
         arrays: C-contiguous Numba array types, inputs then outputs.
-        signature: The same types.
-        guarded: Indices of the inputs that the kernel gets copies of.
         kernel: Its name, for error messages.
     """
     codegen, entry = compiled.library.codegen, f"bridge_entry_{next(_serials)}"
@@ -106,15 +101,8 @@ def load(
         engine = codegen._engine._ee
         engine.add_object_file(binding.ObjectFileRef.from_data(codegen._tm.emit_object(module)))
         engine.finalize_object()
-    copies = [signature.input_sizes[index] for index in guarded]
-    return HostPlan(
-        kernel,
-        int(engine.get_function_address(entry)),
-        signature.input_sizes,
-        [*signature.output_sizes, *copies],
-        # Machine code holds addresses of Python objects: of environments, and of what Numba calls dynamic globals.
-        alive=compiled,
-    )
+    # Machine code holds addresses of Python objects: of environments, and of what Numba calls dynamic globals.
+    return HostPlan(int(engine.get_function_address(entry)), alive=compiled)
 
 
 def _entry_code(

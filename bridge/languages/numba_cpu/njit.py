@@ -123,7 +123,7 @@ class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
         guarded = changed_inputs(compiled, types)
         return Compiled(
             code_of(compiled, definition.name),
-            lambda: load(compiled, types, signature, guarded, definition.name),
+            lambda: load(compiled, types, definition.name),
             guarded=guarded,
         )
 

@@ -12,9 +12,9 @@ import msgspec
 
 from bridge.errors import KernelCompileError, KernelTypeError
 from bridge.ffi.cuda.devices import local_ordinals
-from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan
-from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
+from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.target import CUDA, CUDA_HOST, Target
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
 from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
@@ -105,7 +105,7 @@ class CallableOptions(msgspec.Struct, frozen=True):
 
 class _Callables(NativeLanguage[CallableDefinition, CallableOptions]):
     def target(self, options: CallableOptions, platform: str) -> Target:
-        return CUDA if options.replay else CUDA_PYTHON
+        return CUDA if options.replay else CUDA_HOST
 
     def check(self, definition: CallableDefinition, options: CallableOptions, signature: Signature) -> None:
         super().check(definition, options, signature)
@@ -130,11 +130,11 @@ LANGUAGE = _Callables(
 )
 
 
-def _plan_calls(definition: CallableDefinition, signature: Signature) -> CallbackPlan:
+def _plan_calls(definition: CallableDefinition, signature: Signature) -> HostPlan:
     """The plan that runs the function at each call."""
     from bridge.languages.numba_cuda.caller import Caller
 
-    return Caller(definition.name, definition.launcher, array_shapes(signature)).plan(signature)
+    return Caller(definition.name, definition.launcher, array_shapes(signature)).plan()
 
 
 def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
@@ -144,9 +144,7 @@ def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
     may_launch_nothing = all(0 in output.shape for output in signature.outputs)
     shapes = array_shapes(signature)
     recording = record(definition.name, definition.launcher, shapes, local_ordinals()[0], may_launch_nothing)
-    outputs = (*signature.output_sizes, *[(1, 1)] * len(recording.temporaries))
-    alive = definition, recording.alive
-    plan = DevicePlan(definition.name, signature.input_sizes, outputs, recording.launches, alive=alive)
+    plan = DevicePlan(recording.launches, alive=(definition, recording.alive))
     return Compiled(recording.content, lambda: plan, scratch=recording.temporaries)
 
 

@@ -1,12 +1,9 @@
-"""Calls a Python function with device arrays over XLA's buffers, for callback plans. Imports numba-cuda."""
+"""Calls a Python function with device arrays over XLA's buffers, for plans in Python. Imports numba-cuda."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import itertools
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,16 +11,12 @@ from numba import cuda
 from numba.cuda.cudadrv import devices
 from numba.cuda.cudadrv.driver import _to_core_stream
 
-from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.exception_text import describe_to_c_string, error_code
-from bridge.ffi.plans import callback
-from bridge.ffi.plans.callback import CallbackPlan
+from bridge.ffi.plans.host import HostPlan, python_plan
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.machine_code import check_launch
 from bridge.languages.numba_cuda.cuda_compilation import load_function, name_of
 from bridge.languages.numba_cuda.device_memory import StreamMemory, device_array
 from bridge.languages.numba_cuda.patches import launch_by_numba, working
-from bridge.signature.array_types import Signature
 
 
 class Caller:
@@ -35,21 +28,16 @@ class Caller:
         shapes: Shape and dtype of each array.
     """
 
-    _identities = itertools.count(1)
-
     def __init__(self, name: str, function: Callable[..., None], shapes: Sequence[tuple[tuple[int, ...], Any]]):
         self.name = name
-        self.identity = next(self._identities)
         self.shapes = shapes
         self._function = function
         # XLA tends to use the same buffers again, and making an array over one costs microseconds.
         self._array = functools.lru_cache(maxsize=4096)(self._make_array)
-        _callers[self.identity] = self
 
-    def plan(self, signature: Signature) -> CallbackPlan:
-        """The plan that calls this object."""
-        sizes = signature.input_sizes, signature.output_sizes
-        return CallbackPlan(self.name, c_function(_call), self.identity, *sizes, alive=self)
+    def plan(self) -> HostPlan:
+        """The plan that calls this object, with the device's context current."""
+        return python_plan(self.name, self, len(self.shapes))
 
     def __call__(self, stream: int, ordinal: int, addresses: Sequence[int]) -> None:
         """Calls the function; the device's context is current."""
@@ -101,19 +89,3 @@ _raising = threading.RLock()
 """Held while a kernel with ``debug=True`` runs: its launches share the variable that tells the exception."""
 
 _work = functools.cache(_CallWork)
-
-_callers: weakref.WeakValueDictionary[int, Caller] = weakref.WeakValueDictionary()
-
-
-@callback.FUNCTION
-def _call(identity: int, words_address: int) -> int:
-    """Called by native code, on XLA's thread, with the device's context current."""
-    caller = _callers[identity]
-    words = (ctypes.c_int64 * (3 + len(caller.shapes))).from_address(words_address)
-    try:
-        stream, ordinal, *addresses = words[:-1]
-        caller(stream, ordinal, addresses)
-    except Exception as error:
-        words[-1] = error_code(error)
-        return describe_to_c_string(caller.name, type(error), error, error.__traceback__)
-    return 0

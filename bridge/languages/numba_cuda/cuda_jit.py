@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from bridge.errors import KernelTypeError
-from bridge.ffi.plans.callback import CallbackPlan
 from bridge.ffi.plans.device import DevicePlan, Launch
-from bridge.ffi.target import CUDA, CUDA_PYTHON, Target
+from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.target import CUDA, CUDA_HOST, Target
 from bridge.languages.definitions import DEFINITIONS
 from bridge.languages.extras import require_cuda
 from bridge.languages.language import Compiled, NativeLanguage, Standing
@@ -139,7 +139,7 @@ class CudaOptions(msgspec.Struct, frozen=True):
 
 class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
     def target(self, options: CudaOptions, platform: str) -> Target:
-        return CUDA_PYTHON if options.raises else CUDA
+        return CUDA_HOST if options.raises else CUDA
 
     def check(self, definition: CudaDefinition, options: CudaOptions, signature: Signature) -> None:
         super().check(definition, options, signature)
@@ -185,10 +185,10 @@ def _plan(
     """The plan that launches a kernel natively. ``launch`` loads the kernel."""
     launches = [] if options.shape.is_empty else [launch(options.shape)]
     aligned = alignments(options.alignment, signature)
-    return DevicePlan(definition.name, signature.input_sizes, signature.output_sizes, launches, aligned, alive)
+    return DevicePlan(launches, aligned, alive)
 
 
-def _load_raising(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> CallbackPlan:
+def _load_raising(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> HostPlan:
     """The plan by which Python launches a kernel and raises its exceptions."""
     from numba.cuda.cudadrv.driver import _to_core_stream
 
@@ -203,4 +203,4 @@ def _load_raising(name: str, options: CudaOptions, signature: Signature, compile
         if not shape.is_empty:
             compiled.launch(arrays, shape.grid, shape.block, _to_core_stream(stream), shape.shared_bytes)
 
-    return Caller(name, run, array_shapes(signature)).plan(signature)
+    return Caller(name, run, array_shapes(signature)).plan()

@@ -51,10 +51,7 @@ def build_host(made: Generated, launch: WarpLaunch, signature: Signature) -> Hos
     operations = [] if packed is None else [_operation(name, packed)]
     context = context_of(operations, range(len(signature.arrays)), take_error(made.threads))
     return HostPlan(
-        name=name,
         function=replay().address,
-        inputs=signature.input_sizes,
-        outputs=signature.output_sizes,
         mutex=tile_mutex() if works_on_tiles(made) else None,
         context=ctypes.addressof(context),
         alive=(context, packed),

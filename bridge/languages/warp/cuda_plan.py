@@ -40,7 +40,7 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
     packed = {ordinal: one for ordinal, one in recorded.items() if one is not None}  # empty if no thread runs
     launches = [device_launch(kernel, launch, packed)] if packed else []
     alignments = alignments_of([made.source], len(signature.arrays))
-    return DevicePlan(kernel.key, signature.input_sizes, signature.output_sizes, launches, alignments, packed)
+    return DevicePlan(launches, alignments, packed)
 
 
 def devices(name: str) -> dict[int, Any]:

@@ -9,7 +9,7 @@ import jax
 import warp as wp
 
 from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, SignatureError
-from bridge.ffi.avals import align_varying
+from bridge.ffi.primitive import align_varying
 from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.generated import has_adjoint
 from bridge.languages.warp.parameters import parameters_of

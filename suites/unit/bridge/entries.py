@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax
 
 from bridge.ffi.kernel_call import Call
+from bridge.ffi.native.call_frame import Arrays
 from bridge.ffi.target import Target
 
 _numbers = itertools.count()
@@ -30,11 +31,12 @@ class PlanCall(Call):
         return self.address
 
 
-def call_of(target, plan, outputs, **options):
-    """A call of a new plan that a target executes, whose results have these shapes and dtypes."""
+def call_of(target, plan, inputs, outputs, name="kernel", **options):
+    """A call of a new plan that a target executes, on arrays of these shapes and dtypes."""
     description = f"test:{next(_numbers)}"
-    address = target.publish(description, lambda: plan)
-    return PlanCall(plan.name, outputs, target=target, description=description, address=address, **options)
+    arrays = Arrays(name, *([(len(shape), dtype.itemsize) for shape, dtype in each] for each in (inputs, outputs)))
+    address = target.publish(description, lambda: (plan.keep(arrays), plan.alive))
+    return PlanCall(name, outputs, target=target, description=description, address=address, **options)
 
 
 def calls_in(wrapper, *args):

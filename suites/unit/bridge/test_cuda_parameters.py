@@ -53,7 +53,7 @@ def test_another_layout_than_the_bridge_knows_is_refused(takes, sizes, what):
 
 def test_each_plan_is_checked_when_it_is_loaded(takes, monkeypatch):
     pytest.importorskip("cuda.core", reason="cuda-core is not installed")
-    plan = DevicePlan("f", [(1, 4)], [(1, 4)], [LAUNCH])
+    plan = DevicePlan([LAUNCH])
     monkeypatch.setattr(type(cuda_cpp.LANGUAGE), "compile", lambda *_: Compiled("code", lambda: plan))
     monkeypatch.setattr(CUDA, "install", lambda: 0)
     takes[:] = [8, 8, 16]

@@ -13,6 +13,7 @@ import pytest
 from bridge import SignatureError
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.addresses import c_function, c_string
+from bridge.ffi.native.call_frame import Arrays
 from bridge.ffi.plans import device
 from bridge.ffi.plans.device import OUT_OF_MEMORY, DevicePlan, Launch, Patch
 from bridge.ffi.plans.host import Mutex, in_turn
@@ -42,6 +43,7 @@ _CU_LAUNCH_EX = ctypes.CFUNCTYPE(
     *(ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p),
 )
 FLOAT = np.dtype(np.float32)
+ARRAYS = Arrays("kernel", [(1, 4)], [(1, 4)])
 
 
 class Recorder:
@@ -70,8 +72,8 @@ class Recorder:
         self.launches.append((about, values))
         return self.status
 
-    def call(self, plan, *args, shape=(8,), vmapped=None):
-        call = call_of(self.target, plan, ((shape, FLOAT),))
+    def call(self, plan, *args, shape=(8,), vmapped=None, inputs=1):
+        call = call_of(self.target, plan, ((shape, FLOAT),) * inputs, ((shape, FLOAT),))
         function = (vmapped or (lambda f: f))(lambda *args: bind(call, *args)[0])
         return jax.block_until_ready(jax.jit(function)(*args))
 
@@ -94,8 +96,8 @@ def launch_of(n=77, **options):
     return Launch(f"k{n}", (n,), *shape, (0, 5, 0), (0, 16), (Patch(0, 0), Patch(2, 1, offset=24)), **options)
 
 
-def plan_of(*launches, rank=1, **options):
-    return DevicePlan("kernel", [(rank, 4)], [(rank, 4)], launches or [launch_of()], **options)
+def plan_of(*launches, **options):
+    return DevicePlan(launches or [launch_of()], **options)
 
 
 def test_the_launch_has_handle_grid_block_memory_stream_and_addresses(recorder):
@@ -106,11 +108,9 @@ def test_the_launch_has_handle_grid_block_memory_stream_and_addresses(recorder):
 
 
 def test_a_batch_launches_each_element_at_its_own_addresses(recorder):
-    sizes = [(1, 4)]
     launch = Launch("sum", (1,), (1, 1, 1), (1, 1, 1), 0, (0, 0, 0), (0, 8), (Patch(0, 0), Patch(1, 1), Patch(2, 2)))
     xs, y = jnp.zeros((3, 5, 4)), jnp.zeros((5, 4))
-    plan = DevicePlan("sum", 2 * sizes, sizes, [launch])
-    recorder.call(plan, xs, y, shape=(4,), vmapped=lambda f: jax.vmap(jax.vmap(f), (0, None)))
+    recorder.call(plan_of(launch), xs, y, shape=(4,), vmapped=lambda f: jax.vmap(jax.vmap(f), (0, None)), inputs=2)
     starts = [
         [words[at] - array.unsafe_buffer_pointer() for _, words in recorder.launches] for at, array in ((0, xs), (1, y))
     ]
@@ -118,8 +118,8 @@ def test_a_batch_launches_each_element_at_its_own_addresses(recorder):
 
 
 def test_elements_of_a_batch_that_may_begin_inside_of_a_byte_run_one_by_one(recorder):
-    plan = DevicePlan("packed", [(1, 1)], [(1, 1)], [])
-    call = call_of(recorder.target, plan, (((3,), np.dtype(jnp.int4)),))
+    packed = (((3,), np.dtype(jnp.int4)),)
+    call = call_of(recorder.target, DevicePlan([]), packed, packed)
     batched = jax.jit(jax.vmap(lambda x: bind(call, x)[0])).lower(jnp.zeros((2, 3), jnp.int4)).as_text()
     (types,) = [line.rpartition(":")[2] for line in batched.splitlines() if recorder.target.name in line]
     assert types.strip() == "(tensor<3xi4>) -> tensor<3xi4>"
@@ -131,7 +131,7 @@ COOPERATIVE, CLUSTER_OF_TWO, PROGRAMMATIC_STREAM_SERIALIZATION = (2, 1, 0, 0), (
 def test_each_launch_of_a_plan_has_its_own_attributes(recorder):
     """A launch overlaps only with an earlier one of its own call: the first of the next element does not."""
     launches = [launch_of(1, overlaps=True), launch_of(2, cooperative=True), launch_of(3, overlaps=True, cluster=2)]
-    recorder.call(plan_of(*launches, rank=0), jnp.ones(2), shape=(), vmapped=jax.vmap)
+    recorder.call(plan_of(*launches), jnp.ones(2), shape=(), vmapped=jax.vmap)
     found = [(about[0], about[5]) for about, _ in recorder.launches]
     assert found == 2 * [(1, []), (2, [COOPERATIVE]), (3, [CLUSTER_OF_TWO, PROGRAMMATIC_STREAM_SERIALIZATION])]
 
@@ -186,11 +186,11 @@ def test_parameters_that_do_not_fit_are_refused():
         launch = Launch("k", (1,), (1, 1, 1), (1, 1, 1), 0, (2**63,) * words, (0,), ())
         if error:
             with pytest.raises(error, match=r"takes 4104 bytes of parameters, expected at most 4096"):
-                plan_of(launch).keep()
+                plan_of(launch).keep(ARRAYS)
         else:
-            assert plan_of(launch).keep()
+            assert plan_of(launch).keep(ARRAYS)
     with pytest.raises(OverflowError):  # it has more than 64 bits, and would lose them
-        plan_of(Launch("k", (1,), (1, 1, 1), (1, 1, 1), 0, (2**64,), (0,), ())).keep()
+        plan_of(Launch("k", (1,), (1, 1, 1), (1, 1, 1), 0, (2**64,), (0,), ())).keep(ARRAYS)
 
 
 class SlowRecorder(Recorder):
@@ -203,7 +203,7 @@ class SlowRecorder(Recorder):
 def test_calls_in_turn_do_not_mix_their_launches():
     recorder = SlowRecorder()
     recorder.target = recorder.target.variant("_in_turn", lambda execute: in_turn(execute, Mutex.new()))
-    plans = [DevicePlan(f"pair{n}", [(1, 4)], [(1, 4)], [launch_of(n), launch_of(n)]) for n in range(1, 9)]
+    plans = [plan_of(launch_of(n), launch_of(n)) for n in range(1, 9)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda plan: recorder.call(plan, jnp.ones(8)), plans))
     assert recorder.launches[::2] == recorder.launches[1::2]

@@ -11,7 +11,7 @@ import pytest
 
 import bridge
 from bridge import BridgeError, KernelCompileError
-from bridge.ffi.target import CPU, CUDA, CUDA_PYTHON
+from bridge.ffi.target import CPU, CUDA, CUDA_HOST
 from bridge.languages import DEFINITIONS, Signature
 from bridge.languages.numba_cpu import LANGUAGE as NUMBA
 from bridge.languages.numba_cpu import numba_kernel
@@ -111,10 +111,10 @@ def cuda_cpp():
 CUDA_KERNELS = {
     "numba_cuda": (CUDA, lambda: bridge.numba_cuda_kernel(cuda_jit(), VECTOR, grid=(2, 3), block=32, shared_mem=8)),
     "a kernel that raises": (
-        CUDA_PYTHON,
+        CUDA_HOST,
         lambda: bridge.numba_cuda_kernel(cuda_jit(debug=True, opt=False), VECTOR, launch_dims=100),
     ),
-    "a callable": (CUDA_PYTHON, lambda: bridge.numba_cuda_callable(launch, VECTOR)),
+    "a callable": (CUDA_HOST, lambda: bridge.numba_cuda_callable(launch, VECTOR)),
     "cuda_cpp": (CUDA, cuda_cpp),
     "warp": (CUDA, warp_kernel),
 }

@@ -13,6 +13,7 @@ from bridge import STREAM, PlatformError, native_kernel
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.abi import API, BUFFER, FRAME, ORDINAL
 from bridge.ffi.native.abi import STREAM as STREAM_ARGS
+from bridge.ffi.native.call_frame import Arrays
 from bridge.ffi.plans import host
 from bridge.ffi.target import Target
 from suites.unit.bridge.c_libraries import compiled
@@ -21,7 +22,7 @@ from suites.unit.bridge.test_cuda_raw import PLATFORM, exported, gpu
 
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
-ON_CPU = Target("bridge_test_stream", "cpu", lambda: host.make_execute_on_stream(on_stream=False))
+ON_CPU = Target("bridge_test_stream", "cpu", lambda: host.make_execute(on_stream=False))
 
 SOURCE = """
 long calls, streams[64];
@@ -52,8 +53,8 @@ def triple_of(library, **options):
 def on_cpu(library, size):
     """The kernel for vectors of a size, as JAX would call it on a GPU whose only stream is 0."""
     call = call_in(triple_of(library), Spec((size,), np.float32))
-    plan = call.compiled("cuda").load()
-    return lambda x: bind(call_of(ON_CPU, plan, (((size,), np.dtype(np.float32)),)), x)[0]
+    plan, vectors = call.compiled("cuda").load(), (((size,), np.dtype(np.float32)),)
+    return lambda x: bind(call_of(ON_CPU, plan, vectors, vectors, "triple"), x)[0]
 
 
 @pytest.fixture
@@ -102,9 +103,9 @@ def run_on_stream(plan, inputs, out, stream, ordinal=1):
         pointers[at] = buffers[at].ctypes.data
     frame[[FRAME.API, FRAME.ARG_COUNT, FRAME.RET_COUNT]] = api.ctypes.data, len(inputs), 1
     frame[[FRAME.ARGS, FRAME.RETS]] = pointers.ctypes.data, pointers[-1:].ctypes.data
-    execute = host.make_execute_on_stream()
+    execute = host.make_execute(on_stream=True)
     run = numba.cfunc("int64(int64, int64)", error_model="numpy")(lambda frame, plan: execute(frame, plan))
-    assert run.ctypes(frame.ctypes.data, plan.keep()) == 0
+    assert run.ctypes(frame.ctypes.data, plan.keep(Arrays("kernel", [(1, 4)] * len(inputs), [(1, 4)]))) == 0
 
 
 def test_it_gets_the_stream_of_xla(library):

@@ -22,7 +22,7 @@ tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed
 PLATFORM = "cpu"  # the test for a GPU puts its arrays there
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
-ON_CPU = Target("bridge_test_tvm", "cpu", lambda: host.make_execute_on_stream(on_stream=False))
+ON_CPU = Target("bridge_test_tvm", "cpu", lambda: host.make_execute(on_stream=False))
 
 SOURCE = """
 #include <tvm/ffi/c_api.h>
@@ -108,7 +108,8 @@ def test_each_kind_of_argument_arrives(library):
 def test_on_cuda_tensors_are_on_the_device_and_the_environment_has_the_stream(library):
     call = call_in(add_scaled(library, platform="cuda"), X[0], X[0])
     plan = call.compiled("cuda").load()
-    run = lambda x: bind(call_of(ON_CPU, plan, (((4,), np.dtype(np.float32)),)), x, x)[0]  # noqa: E731
+    vectors = (((4,), np.dtype(np.float32)),)
+    run = lambda x: bind(call_of(ON_CPU, plan, 2 * vectors, vectors), x, x)[0]  # noqa: E731
     np.testing.assert_array_equal(jax.jit(jax.vmap(run))(X), 1.5 * X)
     x, out, loaded = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), ctypes.CDLL(str(library))
     for stream in (0x1234, 0x5678):
@@ -129,7 +130,8 @@ def test_a_host_function_of_cute_dsl_gets_as_far_as_the_driver():
     for size, error in ((0, contextlib.nullcontext()), (9, pytest.raises(jax.errors.JaxRuntimeError, match="Cuda"))):
         add, vector = cute_add(size)
         plan = call_in(add, vector, vector).compiled("cuda").load()
-        call = call_of(ON_CPU, plan, ((vector.shape, np.dtype(np.float32)),))
+        vectors = ((vector.shape, np.dtype(np.float32)),)
+        call = call_of(ON_CPU, plan, 2 * vectors, vectors)
         with error:
             jax.block_until_ready(jax.jit(lambda x: bind(call, x, x)[0])(jnp.ones(size, jnp.float32)))  # noqa: B023
 

@@ -25,6 +25,7 @@ from bridge.signature.array_types import ArrayType
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
 from suites.unit.bridge import test_warp_outside as outside
+from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 from suites.unit.bridge.test_device_plan import Recorder
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, RIGHT, X
@@ -142,9 +143,8 @@ def test_memory_is_cleared_in_the_widest_words_that_its_address_and_size_allow(m
 
 @pytest.mark.parametrize("function", [cases.sorts, cases.scans, outside.nested], ids=lambda each: each.__name__)
 def test_what_launches_alone_cannot_do_is_called_in_python(stand_in, function):
-    call = jax.jit(fresh(function)).lower(X).as_text()
-    assert "@bridge_cpu_python(" in call
-    assert "@bridge_cpu_python(" not in jax.jit(fresh(outside.adds_data)).lower(X).as_text()
+    calls = [call_in(fresh(each), X) for each in (function, outside.adds_data)]
+    assert [call.compiled("cpu").identity.startswith("local") for call in calls] == [True, False]
 
 
 def test_an_array_of_a_gpu_is_used_by_launches_on_its_device_only():

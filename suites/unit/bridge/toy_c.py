@@ -107,13 +107,7 @@ class _C(NativeLanguage[CFunction, NoOptions]):
         program = _program(definition, math.prod(signature.outputs[0].extents))
         library = _compiled(definition.name, program)
 
-        def load() -> HostPlan:
-            address = ctypes.cast(library.bridge_entry, ctypes.c_void_p).value
-            assert address is not None
-            sizes = signature.input_sizes, signature.output_sizes
-            return HostPlan(definition.name, address, *sizes, alive=library)
-
-        return Compiled(program, load)
+        return Compiled(program, lambda: HostPlan(library.bridge_entry, alive=library))
 
 
 LANGUAGE = _C(

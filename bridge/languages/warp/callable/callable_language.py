@@ -13,9 +13,9 @@ import warp as wp
 
 from bridge.errors import RecordingError
 from bridge.ffi.kernel_call import available
-from bridge.ffi.target import CPU_PYTHON, CUDA_IN_TURN, CUDA_PYTHON, Plan
+from bridge.ffi.target import CPU, CUDA_HOST, CUDA_IN_TURN
 from bridge.languages.extras import require_warp
-from bridge.languages.language import Compiled, Definition, NativeLanguage, Standing
+from bridge.languages.language import Compiled, Definition, NativeLanguage, Plan, Standing
 from bridge.languages.warp.callable.plans import plan_device, plan_host, plan_python
 from bridge.languages.warp.callable.recorder import ADVICE
 from bridge.languages.warp.callable.recording import WarpRecording, record
@@ -157,13 +157,13 @@ class StaticValues(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class _Callables(NativeLanguage[WarpFunction, StaticValues]):
     def compile(self, definition: WarpFunction, options: StaticValues, signature: Signature, platform: str) -> Compiled:
-        sizes, arrays, name = signature.input_sizes, len(signature.arrays), definition.name
+        arrays, name = len(signature.arrays), definition.name
         if options.python_call:
             guarded, made = tuple(index for index, p in enumerate(definition.inputs) if p.role is Role.INPUT), None
         else:
             made, guarded = definition.recorded(options, signature)
         temporaries, homes = (made.temporaries, made.homes) if made else ((), ())
-        outputs = (*signature.output_sizes, *[(1, 1)] * len(temporaries), *(sizes[index] for index in guarded))
+        count = arrays + len(temporaries) + len(guarded)
         on_one = "it writes to arrays that were not passed, or that lie on one of them. Pass them as arguments."
         one_device = on_one if made and (made.writes_outside or (homes and platform == "cuda")) else ""
         operations = made.on(platform) if made else None
@@ -175,12 +175,12 @@ class _Callables(NativeLanguage[WarpFunction, StaticValues]):
         def plan() -> Plan:
             check_homes(name, options.values, homes, platform)
             if operations is None:
-                return plan_python(name, run, platform, (sizes, outputs), homes)
+                return plan_python(name, run, platform, count, homes)
             build = plan_host if platform == "cpu" else plan_device
-            return build(name, operations, buffers, (sizes, outputs), (definition, made))
+            return build(name, operations, buffers, count, (definition, made))
 
         if made is None or operations is None:
-            target = CPU_PYTHON if platform == "cpu" else CUDA_PYTHON
+            target = CPU if platform == "cpu" else CUDA_HOST
             return Compiled(None, plan, temporaries, guarded, target, one_device)
         if available("cuda") == (platform == "cuda"):
             plan = functools.cache(plan)

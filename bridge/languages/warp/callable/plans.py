@@ -12,11 +12,8 @@ import numpy as np
 import warp as wp
 
 from bridge.errors import PlatformError
-from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.exception_text import describe_to_c_string, error_code
-from bridge.ffi.plans.callback import FUNCTION, CallbackPlan
 from bridge.ffi.plans.device import DevicePlan, Launch
-from bridge.ffi.plans.host import HostPlan
+from bridge.ffi.plans.host import HostPlan, python_plan
 from bridge.languages.warp.callable.recording import Operations
 from bridge.languages.warp.cpu_plan import ARGUMENTS, ITSELF, context_of, replay, take_error, tile_mutex, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, device_launch, devices
@@ -24,10 +21,8 @@ from bridge.languages.warp.dtypes import LOCK
 from bridge.languages.warp.launches import WarpLaunch
 from bridge.languages.warp.packing import PackedLaunch, load
 
-Sizes = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
 
-
-def plan_host(name: str, operations: Operations, buffers: Sequence[int], sizes: Sizes, alive: Any) -> HostPlan:
+def plan_host(name: str, operations: Operations, buffers: Sequence[int], count: int, alive: Any) -> HostPlan:
     """The plan that repeats operations on the CPU."""
     loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), backward))
     codes = [loaded(code, op.launch.backward) if op.launch else None for op, code in operations]
@@ -37,38 +32,30 @@ def plan_host(name: str, operations: Operations, buffers: Sequence[int], sizes: 
     shared = None in alive[1].uses or any(code and works_on_tiles(code) for _, code in operations)
     mutex = tile_mutex() if shared else None
     alive = context, function, codes, alive
-    return HostPlan(name, function.address, *sizes, mutex, ctypes.addressof(context), alive)
+    return HostPlan(function.address, mutex, ctypes.addressof(context), alive)
 
 
-def plan_device(name: str, operations: Operations, buffers: Sequence[int], sizes: Sizes, alive: Any) -> DevicePlan:
+def plan_device(name: str, operations: Operations, buffers: Sequence[int], count: int, alive: Any) -> DevicePlan:
     """The plan that repeats operations, all of them launches, on CUDA."""
     launches, loaded = recorded_launches(name, operations, buffers, alive[1].homes)
-    alignments = alignments_of((code.source for _, code in operations if code), sum(map(len, sizes)))
-    return DevicePlan(name, *sizes, launches, alignments, (loaded, alive))
+    alignments = alignments_of((code.source for _, code in operations if code), count)
+    return DevicePlan(launches, alignments, (loaded, alive))
 
 
 def plan_python(
-    name: str, function: Callable[[Any, Sequence[int]], None], platform: str, sizes: Sizes, homes: Sequence[Any]
-) -> CallbackPlan:
+    name: str, function: Callable[[Any, Sequence[int]], None], platform: str, count: int, homes: Sequence[Any]
+) -> HostPlan:
     """The plan that calls a function of Warp's device and of addresses in Python, on XLA's stream."""
 
-    @FUNCTION
-    def call(_: int, words_address: int) -> int:
-        words = (ctypes.c_int64 * (3 + sum(map(len, sizes)))).from_address(words_address)
-        stream, ordinal, *addresses, _ = words
-        try:
-            device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
-            if elsewhere := [home for home in homes if home != device]:
-                raise PlatformError(f"it runs on {device}, but uses an array on {elsewhere[0]}. Put both on one.")
-            scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
-            with LOCK, scope:
-                function(device, addresses)
-        except Exception as error:
-            words[-1] = error_code(error)
-            return describe_to_c_string(name, type(error), error, error.__traceback__)
-        return 0
+    def call(stream: int, ordinal: int, addresses: Sequence[int]) -> None:
+        device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
+        if elsewhere := [home for home in homes if home != device]:
+            raise PlatformError(f"it runs on {device}, but uses an array on {elsewhere[0]}. Put both on one.")
+        scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
+        with LOCK, scope:
+            function(device, addresses)
 
-    return CallbackPlan(name, c_function(call), 0, *sizes, (function, call))
+    return python_plan(name, call, count)
 
 
 @functools.cache
