@@ -16,6 +16,8 @@ from bridge import PlatformError, jax_kernel, warp_callable
 from bridge.compat.warp import library
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
+from bridge.ffi.plans.device import DevicePlan
+from bridge.ffi.plans.host import HostPlan
 from bridge.languages.warp import cuda_plan
 from bridge.languages.warp.callable import callable_language, device_memory, plans
 from bridge.languages.warp.callable.recording import WarpRecording, record
@@ -144,7 +146,7 @@ def test_memory_is_cleared_in_the_widest_words_that_its_address_and_size_allow(m
 @pytest.mark.parametrize("function", [cases.sorts, cases.scans, outside.nested], ids=lambda each: each.__name__)
 def test_what_launches_alone_cannot_do_is_called_in_python(stand_in, function):
     calls = [call_in(fresh(each), X) for each in (function, outside.adds_data)]
-    assert [call.compiled("cpu").identity.startswith("local") for call in calls] == [True, False]
+    assert [type(call.compiled("cpu").load()) for call in calls] == [HostPlan, DevicePlan]
 
 
 def test_an_array_of_a_gpu_is_used_by_launches_on_its_device_only():
