@@ -62,6 +62,11 @@ def keep_only(module: Any, *kernels: Any) -> None:
     module.mark_modified()
 
 
+def kernels_of(module: Any) -> Any:
+    """The kernels of a module that still exist."""
+    return LIBRARY.get(module, "_get_live_kernels")()
+
+
 def scalar_of(element: Any) -> Any:
     """The scalar type of a vector or matrix, or of its type; None if it is neither."""
     return getattr(element, "_wp_scalar_type_", None)

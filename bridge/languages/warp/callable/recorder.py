@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from bridge.compat.warp import Threads, copy_of_data, home_of, library, struct_of
+from bridge.compat.warp import Threads, copy_of_data, home_of, kernels_of, library, struct_of
 from bridge.errors import RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function
@@ -219,7 +219,7 @@ class WarpRecorder:
 
     def load(self, module: Any, device: Any = None, block_dim: int | None = None, *_: Any) -> Any:
         """Stands in for the machine code of a module, which a launch that is noted does not need."""
-        for kernel in module._get_live_kernels():
+        for kernel in kernels_of(module):
             for each in kernel.overloads.values() if kernel.is_generic else [kernel]:
                 if not hasattr(each.adj, "kernel_dim"):
                     each.adj.get_references()  # finds the dimensions of a launch, which loading would have found
