@@ -74,7 +74,7 @@ class Launch:
         shared_bytes: Dynamic shared memory of a block.
         blob: The parameters as 64-bit words.
         parameters: Byte offset of each parameter in the blob.
-        sizes: Bytes of each parameter, which the driver is asked about; by default those of a word.
+        sizes: Bytes of each parameter, which the driver is asked about; by default a word each.
         compiler: The package that lays the parameters out, as pip knows it; empty if the user wrote the signature.
         patches: The words that hold addresses of buffers.
         cooperative: Whether the blocks wait for each other, so that CUDA must run all of them at once.
