@@ -6,9 +6,6 @@ The launches are packed for Warp's CPU device: the same memory but for the machi
 import contextlib
 from types import SimpleNamespace
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from bridge import LaunchError
@@ -17,13 +14,9 @@ from bridge.ffi.cuda.devices import Limits
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.generated import generated
-from bridge.languages.warp.packing import Layout, PackedLaunch, pack
-from bridge.languages.warp.parameters import parameters_of
-from bridge.languages.warp.planned import plan_call
-from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
+from bridge.languages.warp.packing import Layout, PackedLaunch
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.unit.bridge.cubins import sizes_in
 
 MOST_BLOCKS = 2**31 - 1
 
@@ -77,45 +70,6 @@ def test_only_tiles_that_promise_it_need_aligned_arrays(aligned):
         wp.tile_store(out, 2.0 * tile)
 
     assert device.alignments_of([generated(tiled, "cuda", 64).source], 2) == [16, 16] * aligned
-
-
-def planned(kernel, arrays, num_outputs=1, in_out=(), launch_dims=None, output_dims=None, values=()):
-    parameters = parameters_of(kernel, num_outputs, in_out)
-    options = WrapperOptions(kernel, parameters, launch_dims, output_dims, None, None, False)
-    given = [p for p in parameters if not p.is_array]
-    statics = [StaticValue.of(value, kernel, parameter) for value, parameter in zip(values, given, strict=True)]
-    return plan_call(options, statics, [jax.typeof(array) for array in arrays])
-
-
-class TestLaunch:
-    X = jnp.arange(1.0, 6.0)
-
-    def test_what_it_gets_is_what_warps_own_launch_passes(self):
-        made = planned(kernels.scale, [self.X], values=[3.0]).forward_call()
-        packed = pack(generated(kernels.scale, "cpu", None), made.options, "cpu", "cpu")
-        x, out = (wp.array(np.zeros(5, np.float32), device="cpu") for _ in range(2))
-        recorded = wp.launch(kernels.scale, dim=5, inputs=[x, 3.0, out], device="cpu", record_cmd=True)
-        bounds, *arguments = map(bytes, recorded.params)
-        content = np.array(packed.content).tobytes()
-        assert content.startswith(bounds)
-        for word, buffer in packed.patches:
-            address = (x if buffer == 0 else out).ptr.to_bytes(8, "little")
-            content = content[: 8 * word] + address + content[8 * word + 8 :]
-        for offset, argument in zip(packed.layout.offsets[1:], arguments, strict=True):
-            assert content[offset : offset + len(argument)] == argument
-
-    def test_machine_code_takes_arguments_of_these_sizes(self, tmp_path):
-        @wp.kernel(module="unique")
-        def mixed(x: kernels.VECTOR, by: wp.float16, shift: wp.vec3, flag: bool, out: kernels.MATRIX):
-            out[wp.tid(), 0] = x[0] * float(by) + shift[0] + float(flag)
-
-        wp.compile_aot_module(mixed.module, arch=90, module_dir=tmp_path, use_ptx=False)
-        (cubin,) = (path.read_bytes() for path in tmp_path.glob("*.cubin"))
-        given = {"launch_dims": (5,), "output_dims": (("out", (5, 1)),), "values": [2.0, wp.vec3(1.0), True]}
-        options = planned(mixed, [self.X], **given).forward_call().options
-        sizes = pack(generated(mixed, "cpu", None), options, "cpu", "cpu").layout.sizes
-        for kind, expected in (("forward", sizes), ("backward", (*sizes, *sizes[1:]))):
-            assert sizes_in(cubin, f"{mixed.get_mangled_name()}_cuda_kernel_{kind}") == expected
 
 
 class TestChecks:
