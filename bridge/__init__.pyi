@@ -31,10 +31,10 @@ from bridge.languages.numba_cuda.callables import numba_cuda_callable as numba_c
 from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel as numba_cuda_kernel
 from bridge.languages.triton import triton_kernel as triton_kernel
 from bridge.languages.tvm_functions import tvm_ffi_kernel as tvm_ffi_kernel
-from bridge.languages.warp.callables import warp_callable as warp_callable
+from bridge.languages.warp.callable.warp_callable import warp_callable as warp_callable
 from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo as jaxinfo_to_warpinfo
 from bridge.languages.warp.dtypes import jaxtype_to_warptype as jaxtype_to_warptype
-from bridge.languages.warp.wrapping import jax_kernel as jax_kernel
+from bridge.languages.warp.jax_kernel import jax_kernel as jax_kernel
 from bridge.operator.registry import use_backend as use_backend
 from bridge.xla_custom_kernel import XLACustomKernel as XLACustomKernel
 

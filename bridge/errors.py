@@ -6,11 +6,11 @@ class BridgeError(Exception):
 
 
 class AbiError(BridgeError, ImportError):
-    """The installed jaxlib describes an FFI layout that this version does not understand."""
+    """The installed jaxlib or kernel compiler has a layout, or lacks a name, that this version does not understand."""
 
 
 class AbiWarning(UserWarning):
-    """The installed jaxlib has a newer FFI than this version was tested with, or lacks a part of it."""
+    """The installed jaxlib or kernel compiler is newer than those that were tried, or lacks a part."""
 
 
 class KernelTypeError(BridgeError, AssertionError, TypeError):

@@ -47,6 +47,11 @@ class Number(NamedTuple):
     word: int
     is_divisible: bool
 
+    @property
+    def size(self) -> int:
+        """Bytes of it."""
+        return jnp.dtype(self.dtype).itemsize
+
 
 DefinitionT = TypeVar("DefinitionT", bound=Definition)
 

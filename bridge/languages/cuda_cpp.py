@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
-from bridge.ffi.cuda import driver
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.languages.definitions import DEFINITIONS
@@ -26,7 +25,7 @@ from bridge.languages.launch_shape import (
     check_covers,
     launch_shape,
 )
-from bridge.languages.machine_code import check_launch, load_for_each_chip
+from bridge.languages.machine_code import load_cubin, load_for_each_chip
 from bridge.languages.table import LANGUAGES
 from bridge.languages.wrapper import says_its_call, wrap
 from bridge.signature.arguments import Signature
@@ -268,7 +267,7 @@ class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
         if not options.shape.is_empty:
             handles, compiled = load_for_each_chip(
                 lambda capability: definition.compile(f"sm_{capability}"),
-                lambda code, ordinal: _load(definition.name, code, options, signature, ordinal),
+                lambda code, ordinal: load_cubin(definition.name, *code[:2], options.shape, code[2], ordinal),
             )
             cooperative = any(code.is_cooperative for code in compiled.values())
             launches.append(launch_of(definition.name, handles, options, signature, cooperative))
@@ -303,28 +302,8 @@ def launch_of(
         parameters=tuple(WORD_BYTES * word for word in range(len(blob))),
         patches=tuple(Patch(word=index, buffer=index) for index in range(array_count)),
         cooperative=cooperative,
+        sizes=(*[WORD_BYTES] * array_count, *(len(scalar.content) for scalar in options.scalars)),
     )
-
-
-def _load(name: str, code: MachineCode, options: CppOptions, signature: Signature, ordinal: int) -> int:
-    """The function's handle on a device.
-
-    Raises:
-        SignatureError: The function takes other parameters.
-        LaunchError: The launch is over a limit of the device.
-    """
-    with driver.current(ordinal):
-        handle = driver.load_function(driver.load_kernel(code.content, code.symbol))
-        taken = driver.parameter_sizes(handle)
-        passed = [WORD_BYTES] * len(signature.arrays) + [len(scalar.content) for scalar in options.scalars]
-        if taken is not None and taken != passed:
-            raise SignatureError(
-                f"{name} takes parameters of {taken} bytes, but the call passes {passed}: {len(signature.inputs)} "
-                f"inputs, {len(signature.outputs)} outputs and {len(options.scalars)} scalars. Pass a pointer for each "
-                "array, and scalars of the parameters' types."
-            )
-        check_launch(name, handle, options.shape, code.is_cooperative, ordinal)
-    return handle
 
 
 def _scalar(name: str, index: int, value: Any) -> Scalar:

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from bridge.compat.cutile import LIBRARY, annotated, compiler_options, find_printer, text_of
 from bridge.errors import KernelTypeError, SignatureError, UnavailableError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
@@ -94,14 +95,14 @@ def cutile_kernel(
             f"cutile_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
             "cuda.tile.kernel: decorate it."
         )
-    annotated = kernel._annotated_function
-    parameters, name = annotated.pysig.parameters, annotated.pyfunc.__name__
-    annotations = dict(zip(parameters, annotated.parameter_annotations, strict=True))
-    given = {each: about.default for each, about in parameters.items() if about.default is not about.empty} | values
+    about = annotated(kernel)
+    parameters, name = about.pysig.parameters, about.pyfunc.__name__
+    annotations = dict(zip(parameters, about.parameter_annotations, strict=True))
+    given = {each: of.default for each, of in parameters.items() if of.default is not of.empty} | values
     needed = [each for each in parameters if getattr(annotations[each], "constant", True)]
     check_values(name, list(parameters), needed, given)
     statics = {each: _static(name, each, given[each], annotations[each]) for each in parameters if each in given}
-    arrays = of_arrays(annotated.pyfunc, [each for each in parameters if each not in given])
+    arrays = of_arrays(about.pyfunc, [each for each in parameters if each not in given])
     content = id(kernel), repr(statics)
     definition = DEFINITIONS.define(LANGUAGE, content, lambda: CutileDefinition(name, arrays, None, kernel, statics))
     blocks = grid(dict(given)) if callable(grid) else grid
@@ -124,7 +125,7 @@ class CutileDefinition(Definition):
     def taken(self, signature: Signature) -> list[Any]:
         """What the kernel takes, in order: types of arrays, and static values."""
         arrays = iter(signature.arrays)
-        parameters = self.kernel._annotated_function.pysig.parameters
+        parameters = annotated(self.kernel).pysig.parameters
         return [self.statics[each] if each in self.statics else next(arrays) for each in parameters]
 
     def export(self, signature: Signature, output_format: str, gpu_code: str | None = None) -> bytes:
@@ -141,10 +142,8 @@ class CutileDefinition(Definition):
 
     def content(self, signature: Signature) -> str:
         """What a launch follows from: the tile IR for every chip without files and lines, and the numbers."""
-        from cuda.tile._compile import _bytecode_to_mlir_text  # no public function prints the IR
-
-        text: str = _bytecode_to_mlir_text(self.export(signature, "tileir_bytecode"))
-        return "\n".join((cuda_tile().__version__, repr(self.kernel._compiler_options), repr(self.statics), text))
+        text = text_of(self.export(signature, "tileir_bytecode"))
+        return "\n".join((cuda_tile().__version__, compiler_options(self.kernel), repr(self.statics), text))
 
     def compile(self, signature: Signature, capability: int) -> bytes:
         """The cubin for a compute capability, such as 90."""
@@ -194,16 +193,29 @@ def launch_of(
     elements), of another value itself.
     """
     words: list[int] = []
+    sizes: list[int] = []
     patches: list[Patch] = []
     for each in definition.taken(signature):
         if isinstance(each, ArrayType):
             patches.append(Patch(word=len(words), buffer=len(patches)))
             words += [0, *each.extents, *_strides(each)]
+            sizes += [WORD_BYTES, *[WORD_BYTES if _is_large(each) else WORD_BYTES // 2] * (2 * each.rank)]
         else:
             leaves = jax.tree.leaves(each, is_leaf=lambda leaf: isinstance(leaf, Number))
             words += [leaf.word for leaf in leaves if isinstance(leaf, Number)]
-    offsets = tuple(WORD_BYTES * index for index in range(len(words)))
-    return Launch(definition.name, handles, options.grid, ONE_THREAD, 0, tuple(words), offsets, tuple(patches))
+            sizes += [leaf.size for leaf in leaves if isinstance(leaf, Number)]
+    return Launch(
+        name=definition.name,
+        handles=handles,
+        grid=options.grid,
+        block=ONE_THREAD,
+        shared_bytes=0,
+        blob=tuple(words),
+        parameters=tuple(WORD_BYTES * index for index in range(len(words))),
+        patches=tuple(patches),
+        sizes=tuple(sizes),
+        compiler=LIBRARY.name,
+    )
 
 
 LANGUAGE = _Cutile(
@@ -220,6 +232,11 @@ def _strides(array: ArrayType) -> list[int]:
     return [math.prod(array.extents[axis + 1 :]) for axis in range(array.rank)]
 
 
+def _is_large(array: ArrayType) -> bool:
+    """Whether extents or strides need 64 bits."""
+    return max((*array.extents, *_strides(array)), default=0) > MOST
+
+
 def _constraint(taken: Any, groups: tuple[str, ...]) -> Any:
     """What the compiler knows of a parameter: an array, which may overlap others of its groups, or a static value."""
     tile = cuda_tile()
@@ -228,7 +245,7 @@ def _constraint(taken: Any, groups: tuple[str, ...]) -> Any:
     if not isinstance(taken, ArrayType):
         return tuple(_constraint(each, ()) for each in taken) if isinstance(taken, tuple) else taken
     strides = _strides(taken)
-    index_dtype = tile.int64 if max((*taken.extents, *strides), default=0) > MOST else tile.int32
+    index_dtype = tile.int64 if _is_large(taken) else tile.int32
     # What cuTile's own calls say. Given all extents, cuda-tile 1.7 takes the 32 columns of an array for a tile of 64 as
     # contiguous, and loads them one after the other.
     whole = max(ALIGNMENT // taken.item_bytes, 1)
@@ -269,11 +286,10 @@ def cuda_tile() -> Any:
     try:
         import cuda.tile
         import cuda.tile.compilation
-        from cuda.tile._compile import _find_tileirdisasm_bin
 
-        _find_tileirdisasm_bin()
+        find_printer()
     except (ImportError, OSError, UserWarning) as error:  # it warns of versions that do not fit together
         what = f"cutile_kernel needs cuTile, which does not work ({error}). {LANGUAGE.row.cure}"
         raise UnavailableError(what) from error
-    sent_by_name(cuda.tile.kernel, lambda kernel: kernel._annotated_function.pyfunc)
+    sent_by_name(cuda.tile.kernel, lambda kernel: annotated(kernel).pyfunc)
     return cuda.tile

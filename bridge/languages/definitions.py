@@ -16,8 +16,10 @@ import numpy as np
 
 from bridge.compat.jax import hold_weakly
 from bridge.errors import BridgeError
+from bridge.ffi.cuda.parameters import check_parameters
 from bridge.ffi.kernel_call import Call
 from bridge.ffi.native.call_frame import Arrays
+from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CPU, CUDA, Target
 from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
 from bridge.signature.arguments import Signature
@@ -128,6 +130,8 @@ class KernelCall(Call):
         compiled, inputs, outputs = self.compiled(platform), self.signature.input_sizes, self.signature.output_sizes
         scratch, copies = [(1, 1)] * len(compiled.scratch), [inputs[index] for index in compiled.guarded]
         plan = compiled.load()
+        if isinstance(plan, DevicePlan):
+            check_parameters(plan.launches)
         return plan.keep(Arrays(self.name, inputs, (*outputs, *scratch, *copies))), plan.alive
 
     def _compile(self, platform: str) -> Compiled:

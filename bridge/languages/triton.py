@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bridge.compat.triton import LIBRARY, current, ir_of, scratch_pointers, source_of, view_of
 from bridge.errors import KernelCompileError, KernelTypeError, LaunchError, SignatureError, UnavailableError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
@@ -148,7 +147,7 @@ class TritonCode(NamedTuple):
     Attributes:
         content: A cubin.
         symbol: The kernel's name in it.
-        parameters: How many parameters it has there. The last ones are pointers to scratch memory.
+        scratch_pointers: How many pointers to scratch memory follow its parameters.
         threads: Threads of a block.
         shared_bytes: Dynamic shared memory of a block.
         is_cooperative: Whether the kernel synchronises its whole grid.
@@ -157,7 +156,7 @@ class TritonCode(NamedTuple):
 
     content: bytes
     symbol: str
-    parameters: int
+    scratch_pointers: int
     threads: int
     shared_bytes: int
     is_cooperative: bool
@@ -187,8 +186,8 @@ class TritonDefinition(Definition):
         constants = dict(self.constants)
         return [scalars.get(name, name) for name in self.kernel.arg_names if name not in constants]
 
-    def source(self, signature: Signature) -> Any:
-        """The kernel for arrays of these types, as Triton compiles it."""
+    def source(self, signature: Signature, key: str = "") -> Any:
+        """The kernel for arrays of these types, as Triton compiles it and keeps it by a key."""
         types, attributes = {name: "constexpr" for name, _ in self.constants}, {}
         arrays = iter(signature.arrays)
         for each in self.taken:
@@ -201,7 +200,7 @@ class TritonDefinition(Definition):
                 name = each if isinstance(each, str) else each.name
                 attributes[(self.kernel.arg_names.index(name),)] = [["tt.divisibility", ALIGNMENT]]
         in_order = {name: types[name] for name in self.kernel.arg_names}
-        return _triton().compiler.ASTSource(self.kernel, in_order, dict(self.constants), attributes)
+        return source_of(self.kernel, in_order, dict(self.constants), attributes, key)
 
     def content(self, signature: Signature) -> dict[int, str]:
         """What a launch follows from, by compute capability: Triton's IR of the kernel, without files and lines.
@@ -218,35 +217,19 @@ class TritonDefinition(Definition):
         refused, seen, asked = [], set(), False
         for capability in (each for each in CAPABILITIES if each >= least):
             try:
-                _, options, functions = self._backend(capability)
-                view = repr(replace(options, arch=None)), *(function.__name__ for function in functions.values())
+                view = view_of(_target(capability), self.options)
                 if asked or view not in seen:
                     seen.add(view)
-                    made[capability], asked = self._ir(signature, capability)
+                    made[capability], asked = self.ir(signature, capability)
             except Exception as error:
                 refused.append(error)
         if not made:
             raise refused[-1]
         return made
 
-    def _backend(self, capability: int) -> tuple[Any, Any, dict[str, Any]]:
-        """Triton's backend for a compute capability, its options, and the functions that make code of its own."""
-        backend = _triton().compiler.make_backend(_target(capability))
-        options = backend.parse_options(dict(self.options))
-        return backend, options, backend.get_codegen_implementation(options)
-
-    def _ir(self, signature: Signature, capability: int) -> tuple[str, bool]:
-        """The hash of the options and Triton's IR of the kernel, and whether the kernel asked for the chip."""
-        from triton._C.libtriton import ir
-
-        source, target = self.source(signature), _target(capability)
-        backend, options, functions = self._backend(capability)
-        context = ir.context()
-        ir.load_dialects(context)
-        backend.load_dialects(context)
-        with _current(target) as asked:
-            module = source.make_ir(target, options, functions, backend.get_module_map(), context)
-        return repr((options.hash(), module.str_nodebug())), bool(asked)
+    def ir(self, signature: Signature, capability: int) -> tuple[str, bool]:
+        """Triton's IR of the kernel for a compute capability, and whether the kernel asked for it."""
+        return ir_of(self.source(signature), _target(capability), self.options)
 
     def compile(self, signature: Signature, capability: int) -> TritonCode:
         """The machine code for a compute capability, such as 90.
@@ -258,22 +241,18 @@ class TritonDefinition(Definition):
             raise LaunchError(
                 f"{self.name}: num_ctas is {self.options['num_ctas']}, but sm_{capability} has no clusters. Pass 1."
             )
-        target, source = _target(capability), self.source(signature)
-        # Triton's own key does not tell all values apart, such as tuples of functions.
-        key = hashlib.sha256(self._ir(signature, capability)[0].encode()).hexdigest()
-        source.hash = lambda: key
-        cache = _triton().knobs.cache
-        with _current(target), cache.scope():
+        target, cache = _target(capability), _triton().knobs.cache
+        source = self.source(signature, hashlib.sha256(self.ir(signature, capability)[0].encode()).hexdigest())
+        with current(target), cache.scope():
             cache.dir = cache.dir or cache.get_triton_dir("cache")  # jax_triton 0.3 sets the variable to ""
             compiled = _triton().compile(source, target=target, options=dict(self.options))
         about = compiled.metadata
         if about.profile_scratch_size:
             raise LaunchError(f"{self.name} has instruments of Triton's profiler. Switch them off to call it.")
-        head = re.search(rf"\.entry {re.escape(about.name)}\((.*?)\)", compiled.asm["ptx"], re.DOTALL)
-        assert head is not None, f"Triton's PTX has no entry {about.name}"
         return TritonCode(
-            compiled.asm["cubin"], about.name, head[1].count(".param"), WARP_THREADS * about.num_warps, about.shared,
-            bool(about.launch_cooperative_grid), about.global_scratch_size,
+            compiled.asm["cubin"], about.name, scratch_pointers(compiled, len(self.taken)),
+            WARP_THREADS * about.num_warps, about.shared, bool(about.launch_cooperative_grid),
+            about.global_scratch_size,
         )  # fmt: skip
 
     def scratch_bytes(self, signature: Signature) -> int:
@@ -336,7 +315,7 @@ class _Triton(CubinLanguage[TritonDefinition]):
                 compile_for, lambda code, ordinal: _load(definition, code, options, ordinal)
             )
             checked = {*compiled, next(iter(made))} & made.keys()
-            if any(definition._ir(signature, each)[0] != made[each] for each in checked):
+            if any(definition.ir(signature, each)[0] != made[each] for each in checked):
                 raise KernelCompileError(
                     f"{definition.name} uses a variable that changed after the trace. Pass it by name, or as an array."
                 )
@@ -363,7 +342,8 @@ def launch_of(definition: TritonDefinition, handles: tuple[int, ...], options: G
     words = [each.word if isinstance(each, Number) else 0 for each in taken]
     arrays = [index for index, each in enumerate(taken) if isinstance(each, str)]
     arrays += [len(words)] if code.scratch_bytes else []
-    words += [0] * (code.parameters - len(words))
+    words += [0] * code.scratch_pointers
+    sizes = [each.size if isinstance(each, Number) else WORD_BYTES for each in taken]
     return Launch(
         name=definition.name,
         handles=handles,
@@ -375,6 +355,8 @@ def launch_of(definition: TritonDefinition, handles: tuple[int, ...], options: G
         patches=tuple(Patch(word=word, buffer=buffer) for buffer, word in enumerate(arrays)),
         cooperative=code.is_cooperative,
         cluster=definition.options["num_ctas"],
+        sizes=(*sizes, *[WORD_BYTES] * code.scratch_pointers),
+        compiler=LIBRARY.name,
     )
 
 
@@ -422,40 +404,6 @@ def _target(capability: int) -> Any:
     from triton.backends.compiler import GPUTarget
 
     return GPUTarget("cuda", capability, WARP_THREADS)
-
-
-_TARGET_LOCK = threading.Lock()
-
-
-@contextlib.contextmanager
-def _current(target: Any) -> Iterator[list[Any]]:
-    """Kernels that ask for the chip (``tl.target_info``) get this one, and are noted in the list that it yields.
-
-    They ask Triton's driver for the GPU in use, which is unknown without PyTorch or a GPU. Other threads get what they
-    got before.
-    """
-    from triton.runtime.driver import driver
-
-    thread, asked = threading.get_ident(), list[Any]()
-    with _TARGET_LOCK:
-        # The public ``driver.active`` would import PyTorch. None is Triton's own choice.
-        before = getattr(driver, "_active", None)
-
-        class Driver:
-            def get_current_target(self) -> Any:
-                if threading.get_ident() != thread:
-                    return self.__getattr__("get_current_target")()
-                asked.append(target)
-                return target
-
-            def __getattr__(self, name: str) -> Any:
-                return getattr(driver.default if before is None else before, name)
-
-        driver.set_active(Driver())
-        try:
-            yield asked
-        finally:
-            driver.set_active(before)
 
 
 def _triton() -> Any:

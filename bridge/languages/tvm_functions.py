@@ -14,6 +14,7 @@ import numba
 import numpy as np
 from numba.core import types
 
+from bridge.compat.tvm_ffi import library, raised
 from bridge.errors import KernelTypeError, SignatureError, UnavailableError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function, keep
@@ -96,7 +97,7 @@ def tvm_ffi_kernel(
     language = language_for("tvm_ffi_kernel", _LANGUAGES, platform, capturable)
     if isinstance(function, tvm.Function):
         handle = function.__chandle__()
-        address = ctypes.c_int64.from_address(handle + _SAFE_CALL_BYTE).value if handle else 0
+        address = c_function(library().TVMFFIFunctionCall) if handle else 0
     elif isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
         handle, address = 0, c_function(function)
     else:
@@ -135,8 +136,8 @@ class TvmDefinition(Definition):
     """A function of TVM-FFI; ``function`` is the user's function of the arrays that says what it is called with.
 
     Attributes:
-        address: Where its ``TVMFFISafeCallType`` is loaded.
-        handle: Its first argument.
+        address: Where a C function of the type ``TVMFFISafeCallType`` is loaded that calls it.
+        handle: Its first argument: an object, or nothing for a function of a library.
         alive: What the user passed, which keeps it loaded.
         content: Identifies its machine code in every process; None if only this process has it.
     """
@@ -187,7 +188,6 @@ _LANGUAGES = {"cpu": LANGUAGE, "cuda": replace(LANGUAGE, row=LANGUAGES["tvm_ffi_
 
 # Of tvm/ffi/c_api.h and dlpack.h. A ``TVMFFIAny`` is a type index and a value. A ``DLTensor`` is data, device, rank and
 # dtype, the addresses of shape and strides, and an offset.
-_SAFE_CALL_BYTE = 24
 _KINDS = {type(None): 0, int: 1, bool: 2, float: 3, entry.Stream: 4, Tensor: 7}
 _FIRST_OBJECT = 64
 _ON_CPU, _ON_CUDA, _COMPLEX, _TENSOR_WORDS = 1, 2, 5, 6
@@ -216,13 +216,13 @@ class _Packed:
     devices: tuple[int, ...]
 
     def context(self, definition: TvmDefinition, on_stream: bool) -> list[int]:
-        library = _library()
+        functions = library()
         pairs = itertools.chain(*((at, WORD_BYTES * to) for at, to in self.inner), *self.patches, self.devices)
-        set_stream = c_function(library.TVMFFIEnvSetStream) if on_stream else 0
+        set_stream = c_function(functions.TVMFFIEnvSetStream) if on_stream else 0
         return [
             definition.address, definition.handle, keep(self.words), len(self.words), WORD_BYTES * self.arguments,
             (len(self.words) - self.arguments) // 2, len(self.inner), len(self.patches), len(self.devices), set_stream,
-            c_function(library.TVMFFIObjectDecRef), c_function(_raised), *pairs,
+            c_function(functions.TVMFFIObjectDecRef), c_function(_raised), *pairs,
         ]  # fmt: skip
 
 
@@ -320,19 +320,8 @@ def _call_once(frame, buffers, data, batch_rank, context):  # type: ignore[no-un
 @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 def _raised(frame: int, status: int) -> int:
     """The address of XLA's error for the error that TVM-FFI keeps for this thread."""
-    handle = ctypes.c_void_p()
-    _library().TVMFFIErrorMoveFromRaised(ctypes.byref(handle))
-    if not handle.value:
-        return create_error(frame, f"a TVM-FFI function returned {ctypes.c_int32(status).value} without an error")
-    words = (ctypes.c_int64 * 4).from_address(handle.value + _SAFE_CALL_BYTE)  # the cell begins there, as a function's
-    kind, message = (ctypes.string_at(words[at], words[at + 1]).decode(errors="replace") for at in (0, 2))
-    _library().TVMFFIObjectDecRef(handle)
-    return create_error(frame, f"{kind}: {message}")
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    return ctypes.CDLL(_tvm_ffi().libinfo.find_libtvm_ffi())
+    text = raised()
+    return create_error(frame, text or f"a TVM-FFI function returned {ctypes.c_int32(status).value} without an error")
 
 
 def _tvm_ffi() -> Any:

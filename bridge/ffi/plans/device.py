@@ -83,6 +83,8 @@ class Launch:
         shared_bytes: Dynamic shared memory of a block.
         blob: The parameters as 64-bit words.
         parameters: Byte offset of each parameter in the blob.
+        sizes: Bytes of each parameter, which the driver is asked about; by default a word each.
+        compiler: The package that lays the parameters out, as pip knows it; empty if the user wrote the signature.
         patches: The words that hold addresses of buffers.
         cooperative: Whether the blocks wait for each other, so that CUDA must run all of them at once.
         cluster: Blocks in x that form a cluster.
@@ -101,6 +103,12 @@ class Launch:
     cooperative: bool = False
     overlaps: bool = False
     cluster: int = 1
+    sizes: tuple[int, ...] = ()
+    compiler: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            object.__setattr__(self, "sizes", (WORD_BYTES,) * len(self.parameters))
 
     def keep(self, is_first: bool) -> int:
         """Copies the launch into memory that lives as long as the process; returns its address."""

@@ -37,6 +37,7 @@ def array_launch(
     arrays: Sequence[ArrayType],
     cooperative: bool = False,
     words_of: Callable[[int, Sequence[int]], tuple[list[int], tuple[int, ...]]] = array_words,
+    compiler: str = "numba-cuda",
 ) -> Launch:
     """A launch whose parameters are C-contiguous arrays.
 
@@ -47,6 +48,7 @@ def array_launch(
         arrays: The type of each array; array ``i`` is buffer ``i`` of the call.
         cooperative: Whether the blocks wait for each other.
         words_of: Lays out one array, as :func:`array_words` does.
+        compiler: The package that lays them out so.
     """
     blob: list[int] = []
     patches = []
@@ -64,6 +66,7 @@ def array_launch(
         parameters=tuple(WORD_BYTES * word for word in range(len(blob))),
         patches=tuple(patches),
         cooperative=cooperative,
+        compiler=compiler,
     )
 
 

@@ -140,7 +140,9 @@ def compile_for_gpus(
             return load_cubin(definition.name, code.content, code.symbol, shape, code.is_cooperative, ordinal)
 
         handles, _ = load_for_each_chip(compile_for, load)
-        return array_launch(definition.name, handles, shape, arrays, first.is_cooperative, memref_words)
+        return array_launch(
+            definition.name, handles, shape, arrays, first.is_cooperative, memref_words, "numba-cuda-mlir"
+        )
 
     return first.identity, launch
 

@@ -159,7 +159,8 @@ class Recorder:
             self._refuse(f"{name_of(kernel)} is compiled with debug=True, so each launch waits for its exception")
         if any(isinstance(getattr(each, "value", each), np.ndarray) for each in arguments):
             self._refuse(f"{name_of(kernel)} was given an array of the host")
-        words = [_word(value) for value in arguments_of(kernel, arguments, stream)]
+        values = arguments_of(kernel, arguments, stream)
+        words = [_word(value) for value in values]
         places = [self._place(word) for word in words]
         self._is_portable &= all(map(self._belongs_here, arguments))
         launch = Launch(
@@ -172,6 +173,8 @@ class Recorder:
             parameters=tuple(WORD_BYTES * index for index in range(len(words))),
             patches=tuple(Patch(index, *place) for index, place in enumerate(places) if place is not None),
             cooperative=kernel.cooperative,
+            sizes=tuple(map(_size, values)),
+            compiler="numba-cuda",
         )
         self.launches.append((launch, kernel, arguments))
 
@@ -215,6 +218,13 @@ def _word(value: Any) -> int:
     if isinstance(value, C_NUMBER):
         return int.from_bytes(bytes(value), "little")
     return int(value) % 2**64
+
+
+def _size(value: Any) -> int:
+    """Bytes of a parameter. Numba leaves truth values and what fills a word as they are."""
+    if isinstance(value, C_NUMBER):
+        return len(bytes(value))
+    return 1 if isinstance(value, bool | np.bool_) else WORD_BYTES
 
 
 @contextlib.contextmanager

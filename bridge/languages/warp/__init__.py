@@ -10,11 +10,8 @@ The stages of a call:
 4. :mod:`~bridge.languages.warp.packing` packs the arguments as Warp itself does.
 5. :mod:`~bridge.languages.warp.cpu_plan` and :mod:`~bridge.languages.warp.cuda_plan` make the native plan.
 
-A function that launches several kernels (:mod:`~bridge.languages.warp.callables`) is run once
-(:mod:`~bridge.languages.warp.recording`, with a :mod:`~bridge.languages.warp.recorder` that
-:mod:`~bridge.languages.warp.patches` makes Warp ask), and native code repeats what it did: on the CPU by calls of the
-same functions (:mod:`~bridge.languages.warp.replay`), on CUDA by launches (:mod:`~bridge.languages.warp.device_memory`
-has those for what is no kernel).
+What Warp does not promise to keep is in :mod:`bridge.compat.warp`. A function that launches several kernels is recorded
+and repeated by :mod:`bridge.languages.warp.callable`; nothing here needs it.
 """
 
 from bridge.languages.warp.warp_language import LANGUAGE

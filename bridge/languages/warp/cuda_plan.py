@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import warp as wp
 
+from bridge.compat.warp import LIBRARY
 from bridge.errors import LaunchError, PlatformError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Dimensions, handles_table, local_ordinals
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
-from bridge.languages.launch_shape import LaunchShape, check_limits
+from bridge.languages.launch_shape import LaunchShape
+from bridge.languages.machine_code import check_launch
 from bridge.languages.warp.generated import Generated
 from bridge.languages.warp.launches import WarpLaunch
-from bridge.languages.warp.packing import PackedLaunch, load, pack
-from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation
+from bridge.languages.warp.packing import PackedLaunch, pack
 from bridge.signature.arguments import Signature
 
 
@@ -37,48 +36,14 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
         LaunchError: The launch is over a limit of a device.
     """
     kernel = made.kernel
-    recorded = {ordinal: pack(made, launch, "cuda", on) for ordinal, on in _devices(kernel.key).items()}
+    recorded = {ordinal: pack(made, launch, "cuda", on) for ordinal, on in devices(kernel.key).items()}
     packed = {ordinal: one for ordinal, one in recorded.items() if one is not None}  # empty if no thread runs
-    launches = [_device_launch(kernel, launch, packed)] if packed else []
+    launches = [device_launch(kernel, launch, packed)] if packed else []
     alignments = alignments_of([made.source], len(signature.arrays))
     return DevicePlan(launches, alignments, packed)
 
 
-def recorded_launches(
-    name: str, operations: Sequence[tuple[Operation, Any]], buffers: Sequence[int], homes: Sequence[Any]
-) -> tuple[list[Launch], Any]:
-    """The launches of a recording, and what keeps their machine code loaded on each of JAX's local GPUs.
-
-    Args:
-        name: The function that was recorded.
-        operations: The launches, with the code of their kernels.
-        buffers: The number that each buffer of the recording has in a call.
-        homes: Warp's devices that have arrays from outside. The launches are only for these.
-
-    Raises:
-        PlatformError, KernelCompileError, LaunchError: As for :func:`build_device`.
-    """
-    launches: list[Launch] = []
-    devices = {ordinal: on for ordinal, on in _devices(name).items() if all(home == on for home in homes)}
-    if not devices:
-        raise PlatformError(f"{name} uses arrays on {', '.join(map(str, homes))}. Put them on one of JAX's devices.")
-    loaded = functools.cache(lambda made, ordinal, backward: load(made, devices[ordinal], backward))
-    for op, made in operations:
-        assert op.launch is not None
-        content = op.launch.bounds + np.array(op.block[ARGUMENTS:]).tobytes()[len(op.launch.bounds) :]
-        words = tuple(np.frombuffer(content, np.int64).tolist())
-        patches = tuple((word - ARGUMENTS, buffers[at], more) for word, at, more in op.patches if at != ITSELF)
-        packed = {
-            ordinal: PackedLaunch(module, hooks, made.threads, entry, words, (), op.launch.offsets, patches)
-            for ordinal in devices
-            for module, hooks, entry in [loaded(made, ordinal, op.launch.backward)]
-        }
-        launch = WarpLaunch((op.launch.threads,), made.threads, op.launch.backward, ())
-        launches.append(_device_launch(made.kernel, launch, packed))
-    return launches, loaded
-
-
-def _devices(name: str) -> dict[int, Any]:
+def devices(name: str) -> dict[int, Any]:
     """Warp's devices of JAX's local GPUs, by ordinal."""
     if not wp.is_cuda_available():
         raise PlatformError(
@@ -97,20 +62,34 @@ def alignments_of(sources: Iterable[str], count: int) -> list[int]:
     return [16] * count if any(map(aligned.search, sources)) else []
 
 
-def _check_device(kernel: wp.Kernel, launch: WarpLaunch, packed: Mapping[int, PackedLaunch]) -> LaunchShape:
-    """The shape of a launch, after checking it against the limits of each device."""
+def device_launch(kernel: wp.Kernel, launch: WarpLaunch, packed: Mapping[int, PackedLaunch]) -> Launch:
+    """A launch that is packed for each device, by ordinal, after checking it against the limits of each.
+
+    Raises:
+        LaunchError: It is over a limit, or needs what no JAX program has.
+    """
     for ordinal, one in packed.items():
-        hooks = one.hooks
-        if getattr(getattr(hooks, "det_launch_meta", None), "needs_deterministic", False):
+        if getattr(getattr(one.hooks, "det_launch_meta", None), "needs_deterministic", False):
             raise LaunchError(
                 f"{kernel.key} is compiled in Warp's deterministic mode, which needs buffers that no JAX program has. "
                 "Switch the mode off for this kernel (deterministic=warp.DeterministicMode.NOT_GUARANTEED)."
             )
-        shared_bytes = hooks.backward_smem_bytes if launch.backward else hooks.forward_smem_bytes
+        shared_bytes = one.hooks.backward_smem_bytes if launch.backward else one.hooks.forward_smem_bytes
         shape = launch_shape(kernel, launch.dims, one.block_dim, int(shared_bytes))
-        with wp.ScopedDevice(wp.get_cuda_device(ordinal)):
-            check_limits(kernel.key, shape, driver.limits(one.entry, ordinal), driver.static_shared_bytes(one.entry))
-    return shape
+        with driver.current(ordinal):
+            check_launch(kernel.key, one.entry, shape, False, ordinal)
+    return Launch(
+        name=kernel.key,
+        handles=handles_table({ordinal: one.entry for ordinal, one in packed.items()}),
+        grid=shape.grid,
+        block=shape.block,
+        shared_bytes=shape.shared_bytes,
+        blob=one.content,
+        parameters=one.layout.offsets,
+        patches=tuple(Patch(*patch) for patch in one.patches),
+        sizes=one.layout.sizes,
+        compiler=LIBRARY.name,
+    )
 
 
 def launch_shape(kernel: wp.Kernel, dims: tuple[int, ...], block_dim: int, shared_bytes: int) -> LaunchShape:
@@ -126,17 +105,3 @@ def launch_shape(kernel: wp.Kernel, dims: tuple[int, ...], block_dim: int, share
         y = min(-(-blocks // x), 65535)
         grid = (x, y, -(-blocks // (x * y)))
     return LaunchShape(grid, (block_dim, 1, 1), shared_bytes)
-
-
-def _device_launch(kernel: wp.Kernel, launch: WarpLaunch, packed: Mapping[int, PackedLaunch]) -> Launch:
-    shape, one = _check_device(kernel, launch, packed), next(iter(packed.values()))
-    return Launch(
-        name=kernel.key,
-        handles=handles_table({ordinal: one.entry for ordinal, one in packed.items()}),
-        grid=shape.grid,
-        block=shape.block,
-        shared_bytes=shape.shared_bytes,
-        blob=one.content,
-        parameters=(0, *one.offsets),
-        patches=tuple(Patch(*patch) for patch in one.patches),
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +17,12 @@ from dataclasses import dataclass, field
 
 import warp as wp
 
+from bridge.compat.warp import codegen_lock, internals, is_array, keep_only
 from bridge.errors import KernelCompileError, SignatureError
 from bridge.languages.warp.dtypes import LOCK, element_type
 from bridge.languages.warp.inputs import Uses, declared_writes, only_read, uses_of
 from bridge.languages.warp.launches import WarpLaunch
-from bridge.languages.warp.parameters import is_array
-from bridge.languages.warp.settings import block_dim_on, internals, settings_of
+from bridge.languages.warp.settings import block_dim_on, settings_of
 from bridge.signature.arguments import Signature
 from bridge.source.references import array_hint
 
@@ -44,6 +45,11 @@ class Generated:
     digest: str
     threads: int
     native: Mapping[str, frozenset[int] | None]
+
+    @functools.cached_property
+    def code(self) -> str:
+        """The source without comments."""
+        return "\n".join(line for line in self.source.splitlines() if not line.lstrip().startswith("//"))
 
     def uses(self, *, backward: bool) -> dict[str, Uses]:
         """What the kernel, or its adjoint, does with the memory of each of its arrays."""
@@ -110,7 +116,7 @@ def _content(source: str, kernel: wp.Kernel, functions: Sequence[str]) -> str:
 @contextlib.contextmanager
 def generating() -> Iterator[None]:
     """Keeps other threads from generating code: Warp keeps the state of it in the functions that a kernel calls."""
-    with LOCK, getattr(internals(), "_codegen_lock", None) or contextlib.nullcontext():
+    with LOCK, codegen_lock():
         yield
 
 
@@ -124,8 +130,7 @@ def loadable(made: Generated) -> wp.Kernel:
 
 def settle(kernel: wp.Kernel) -> None:
     """Keeps nothing of a newly loaded kernel but the machine code."""
-    kernel.module.mark_modified()
-    kernel.module._live_kernels.clear()
+    keep_only(kernel.module)
 
 
 _modules: dict[str, wp.Module] = {}
@@ -136,9 +141,7 @@ def _in_module(kernel: wp.Kernel, module: wp.Module) -> wp.Kernel:
     """A copy of a kernel as the only one of a module. It has the syntax tree and the static values of the original."""
     private = copy.copy(kernel)
     private.module, private.overloads = module, {}
-    module._live_kernels.clear()
-    module._live_kernels.add(private)
-    module.mark_modified()
+    keep_only(module, private)
     return private
 
 
@@ -160,8 +163,7 @@ def check_inputs(made: Generated, launch: WarpLaunch, signature: Signature) -> N
 
 def takes_handle(made: Generated) -> bool:
     """Whether the code of a kernel uses a mesh, BVH, hash grid, volume or texture, which belongs to this process."""
-    code = "\n".join(line for line in made.source.splitlines() if not line.lstrip().startswith("//"))
-    return re.search(r"\bwp::(mesh|bvh|hash_grid|volume|texture)_\w+\(", code) is not None
+    return re.search(r"\bwp::(mesh|bvh|hash_grid|volume|texture)_\w+\(", made.code) is not None
 
 
 def has_adjoint(kernel: wp.Kernel) -> bool:

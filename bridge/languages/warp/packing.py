@@ -10,17 +10,17 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import warp as wp
 
+from bridge.compat.warp import LIBRARY
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.languages.warp.dtypes import NAMES, numpy_dtype
 from bridge.languages.warp.generated import Generated, failed, generating, loadable, refused, settle
 from bridge.languages.warp.launches import WarpArgument, WarpLaunch
 from bridge.languages.warp.parameters import STRUCT
-from bridge.languages.warp.settings import unknown_launches
 
 _ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one
 
@@ -34,10 +34,8 @@ class PackedLaunch:
         hooks: Warp's facts about the machine code.
         block_dim: Threads of a block.
         entry: Address of the machine code: a C function, or a CUDA function handle.
-        content: The memory that the machine code gets, as words: the launch bounds, a C struct of the arguments, and
-            for an adjoint a second struct, of the adjoints of the arguments.
-        structs: Where each struct starts, in bytes.
-        offsets: Where each argument starts, in bytes.
+        content: The memory that the machine code gets, as words, see :class:`Layout`.
+        layout: What is where in it.
         patches: Word of the memory, buffer, and offset in it (0 if left out), of each address to fill in.
     """
 
@@ -46,9 +44,22 @@ class PackedLaunch:
     block_dim: int
     entry: int
     content: tuple[int, ...]
+    layout: Layout
+    patches: tuple[tuple[int, ...], ...]
+
+
+class Layout(NamedTuple):
+    """The memory that machine code gets: the bounds, a C struct of the arguments, and for an adjoint a second one.
+
+    Attributes:
+        structs: Where each struct starts, in bytes.
+        offsets: Where the bounds and each argument start, in bytes.
+        sizes: Bytes of the bounds and of each argument.
+    """
+
     structs: tuple[int, ...]
     offsets: tuple[int, ...]
-    patches: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]
 
 
 def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> PackedLaunch | None:
@@ -94,7 +105,7 @@ def pack(made: Generated, launch: WarpLaunch, platform: str, device: Any) -> Pac
     try:
         return _read(kernel, launch, recorded)
     except (AttributeError, TypeError, ValueError, ctypes.ArgumentError) as error:
-        raise unknown_launches(f"a recorded launch has other contents ({error})") from error
+        raise LIBRARY.changed(f"a recorded launch has other contents ({error})") from error
 
 
 def load(made: Generated, device: Any, backward: bool) -> tuple[Any, Any, int]:
@@ -167,39 +178,34 @@ def _read(kernel: wp.Kernel, launch: WarpLaunch, recorded: Any) -> PackedLaunch:
     entry = ctypes.cast(function, ctypes.c_void_p).value
     count = len(launch.arguments)
     if len(arguments) != count * (2 if launch.backward else 1) or entry is None:
-        raise unknown_launches(f"{kernel.key} has {count} parameters, but its launch {len(arguments)} arguments")
-    content, structs, offsets = laid_out(bounds, arguments, count)
+        raise LIBRARY.changed(f"{kernel.key} has {count} parameters, but its launch {len(arguments)} arguments")
+    content, layout = laid_out(bounds, arguments, count)
     patches = []
-    for index, argument in enumerate(arguments):
+    for index, (argument, start) in enumerate(zip(arguments, layout.offsets[1:], strict=True)):
         about = launch.arguments[index % count]
         buffer = about.buffer if index < count else about.adjoint
         if about.shape is None or buffer is None:
             continue
         if np.prod(about.shape) and argument.data != _address(index):
-            raise unknown_launches(f"argument {index} of {kernel.key} does not hold the address of its array")
-        patches.append((offsets[index] + type(argument).data.offset, buffer))
+            raise LIBRARY.changed(f"argument {index} of {kernel.key} does not hold the address of its array")
+        patches.append((start + type(argument).data.offset, buffer))
         if index < count and about.adjoint is not None:
             # A store clears the adjoint of the element it overwrites only if the array has the address of its gradient.
-            patches.append((offsets[index] + type(argument).grad.offset, about.adjoint))
+            patches.append((start + type(argument).grad.offset, about.adjoint))
     return PackedLaunch(
         module_exec=recorded.module_exec,
         hooks=recorded.hooks,
         block_dim=int(recorded.block_dim),
         entry=int(entry),
         content=tuple(np.frombuffer(content + bytes(-len(content) % WORD_BYTES), np.int64).tolist()),
-        structs=structs,
-        offsets=offsets,
+        layout=layout,
         patches=tuple((byte // WORD_BYTES, buffer) for byte, buffer in patches),
     )
 
 
-def laid_out(bounds: Any, arguments: Sequence[Any], count: int) -> tuple[bytes, tuple[int, ...], tuple[int, ...]]:
-    """The memory that machine code gets: the bounds, then a struct for each ``count`` arguments.
-
-    Returns:
-        The memory, and where each struct and each argument starts, in bytes.
-    """
-    content, structs, offsets = bytes(bounds), [], []
+def laid_out(bounds: Any, arguments: Sequence[Any], count: int) -> tuple[bytes, Layout]:
+    """The memory that machine code gets, with a struct for each ``count`` arguments."""
+    content, structs, offsets = bytes(bounds), [], [0]
     for start in range(0, len(arguments), count):
         fields = [(f"argument{index}", type(each)) for index, each in enumerate(arguments[start : start + count])]
         struct: Any = type("Arguments", (ctypes.Structure,), {"_fields_": fields})
@@ -207,4 +213,4 @@ def laid_out(bounds: Any, arguments: Sequence[Any], count: int) -> tuple[bytes, 
         structs.append(len(content))
         offsets += [len(content) + getattr(struct, name).offset for name, _ in fields]
         content += bytes(struct(*arguments[start : start + count]))
-    return content, tuple(structs), tuple(offsets)
+    return content, Layout(tuple(structs), tuple(offsets), tuple(len(bytes(each)) for each in (bounds, *arguments)))

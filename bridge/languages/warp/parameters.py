@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import warp as wp
 
+from bridge.compat.warp import is_array, scalar_of, shape_of
 from bridge.errors import KernelTypeError, SignatureError
 from bridge.languages.warp.dtypes import NAMES, addresses_in
 
@@ -60,7 +61,7 @@ class WarpParameter:
         return f"{self.name!r} ({self.dtype or 'any dtype'}, {dimensions}{inner})"
 
 
-def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[str]) -> tuple[WarpParameter, ...]:
+def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Iterable[str]) -> tuple[WarpParameter, ...]:
     """The parameters of a kernel: inputs and in/out arguments first, then outputs.
 
     Args:
@@ -74,6 +75,9 @@ def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Sequence[s
     """
     names = [arg.label for arg in kernel.adj.args]
     signature = f"{kernel.key}({', '.join(names)})"
+    if isinstance(in_out_names, str) or not isinstance(in_out_names, Iterable):
+        raise SignatureError(f"{kernel.key}: in_out_argnames is {in_out_names!r}, expected a list of names.")
+    in_out_names = tuple(in_out_names)
     counted = hasattr(output_count, "__index__") and not isinstance(output_count, bool)
     if not counted or not max(1, len(in_out_names)) <= output_count <= len(names):
         raise SignatureError(
@@ -157,12 +161,12 @@ def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> War
     ndim = int(annotation.ndim) if array else None
     if element in NAMES:
         return WarpParameter(name, role, ndim, NAMES[element], ())
-    scalar = getattr(element, "_wp_scalar_type_", None)
-    if scalar in NAMES and all(element._shape_):  # an extent that is left open is 0
-        return WarpParameter(name, role, ndim, NAMES[scalar], tuple(element._shape_))
+    scalar = scalar_of(element)
+    if scalar in NAMES and all(shape_of(element)):  # all extents are known
+        return WarpParameter(name, role, ndim, NAMES[scalar], shape_of(element))
     if not array and isinstance(getattr(element, "ctype", None), type) and not any(addresses_in(element.ctype)):
         return WarpParameter(name, role, None, STRUCT, (), element)
-    if element in _OPEN or hasattr(element, "_wp_scalar_type_"):
+    if element in _OPEN or scalar is not None:
         return WarpParameter(name, role, ndim, None, None)
     kind = getattr(element, "key", None) or getattr(annotation, "__name__", None) or type(annotation).__name__
     raise KernelTypeError(
@@ -174,8 +178,3 @@ def _parameter(kernel: wp.Kernel, name: str, annotation: Any, role: Role) -> War
 
 _OPEN = (Any, wp.Scalar, wp.Float, wp.Int)
 """The annotations of a generic kernel for types that its calls determine."""
-
-
-def is_array(annotation: Any) -> bool:
-    """Whether an annotation declares a regular array; it may be written ``warp.array[float]``."""
-    return isinstance(annotation, wp.array) or getattr(annotation, "_concrete_cls", None) is wp.array

@@ -10,7 +10,7 @@ from typing import Any
 
 import warp as wp
 
-from bridge.errors import AbiError
+from bridge.compat.warp import internals
 from bridge.languages.sent_by_name import sent_by_name
 
 _WITHOUT_EFFECT = frozenset({
@@ -56,39 +56,12 @@ def block_dim_on(platform: str, block_dim: int | None) -> int:
 _CUDA_BLOCK = 256  # Warp's default
 
 
-OLDEST = (1, 13)
-"""The first version whose C entries take the address of the bounds. The gradients of in/out arguments need it too: from
-this version on, a store clears the adjoint of the element that it overwrites."""
-
-
 @functools.cache
 def check_warp() -> None:
-    """Checks that the installed Warp records launches in the form that the bridge reads, and lets pickle take kernels.
+    """Checks that the bridge understands the installed Warp, and lets pickle take kernels.
 
     Raises:
-        AbiError: It records them in another form.
+        AbiError: It is another one than those that the bridge knows.
     """
-    if tuple(int(part) for part in wp.__version__.split(".")[:2]) < OLDEST:
-        raise unknown_launches("it passes the bounds of a launch on the CPU by value")
     internals()
     sent_by_name(wp.Kernel, lambda kernel: kernel.func, has_content=True)
-
-
-def internals() -> Any:
-    """The part of Warp that generates code. Warp does not export it, so :func:`check_warp` looks at it.
-
-    Raises:
-        AbiError: There is no such part.
-    """
-    try:
-        return wp._src.context
-    except AttributeError as error:
-        raise unknown_launches("it generates code in another place") from error
-
-
-def unknown_launches(what: str) -> AbiError:
-    """The error for a version of Warp that is not understood."""
-    return AbiError(
-        f"bridge does not understand the launches of Warp {wp.__version__}: {what}. Install a version of warp-lang "
-        "that this release of kernel-bridge supports, or use Warp's own warp.jax_kernel."
-    )

@@ -31,7 +31,7 @@ def define(kernel: Any) -> WarpDefinition:
         known = DEFINITIONS.define(
             LANGUAGE, id(kernel), lambda: WarpDefinition(kernel.key, kernel.func, kernel.func, kernel)
         )
-        kernel._bridge_definition = known
+        vars(kernel)["_bridge_definition"] = known
     return known
 
 

@@ -11,12 +11,30 @@ from typing import Any
 import jax
 
 from bridge.errors import SignatureError
-from bridge.languages.definitions import PROGRAMS_KEPT
+from bridge.languages.definitions import PROGRAMS_KEPT, shared
 from bridge.languages.warp.settings import configured
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
-from bridge.signature.arguments import positional
+from bridge.signature.arguments import Traced, check_arrays, positional
 
 Program = Callable[..., list[jax.Array]]
+
+
+def program(options: WrapperOptions, key: tuple[Any, ...], call: Program) -> Program:
+    """A function of arrays as a ``jax.jit`` function; the same for equal options and keys, so that it compiles once.
+
+    Args:
+        options: The kernel, or what stands for it, and how it is launched.
+        key: What else decides what the function does.
+        call: The function.
+    """
+    name, names = options.kernel.key, [parameter.name for parameter in options.passed if parameter.is_array]
+    check = functools.partial(check_arrays, name=name, parameters=names)
+
+    def checked(*arrays: Any) -> list[jax.Array]:
+        check(arrays)
+        return call(*arrays)
+
+    return shared((options.key, *key), lambda: jax.jit(Traced(checked, name, names)))
 
 
 def warp_wrapper(

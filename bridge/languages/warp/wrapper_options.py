@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import warp as wp
 
+from bridge.compat.warp import scalar_of, shape_of, struct_of
 from bridge.errors import LaunchError, ParameterError, PlatformError, SignatureError
 from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT, NAMES, SCALARS, numpy_dtype
 from bridge.languages.warp.parameters import STRUCT, Role, WarpParameter
@@ -176,7 +177,7 @@ class StaticValue:
             SignatureError: It is no number, vector, matrix or struct.
         """
         if parameter.struct is not None:
-            if getattr(value, "_cls", None) is not parameter.struct:
+            if struct_of(value) is not parameter.struct:
                 raise _bad_value(kernel, parameter, value)
             return cls(STRUCT, (), bytes(value.__ctype__()))
         if isinstance(value, jax.core.Tracer):
@@ -186,8 +187,8 @@ class StaticValue:
                 "kernel as a warp.array of one element."
             )
         try:
-            if (scalar := getattr(value, "_wp_scalar_type_", None)) in NAMES:  # NumPy takes its halves for integers
-                array = np.frombuffer(bytes(value), numpy_dtype(NAMES[scalar])).reshape(value._shape_)
+            if (scalar := scalar_of(value)) in NAMES:  # NumPy takes its halves for integers
+                array = np.frombuffer(bytes(value), numpy_dtype(NAMES[scalar])).reshape(shape_of(value))
             else:
                 array = np.asarray(getattr(value, "value", value))  # Warp's scalars hold a Python number
         except (TypeError, ValueError) as error:

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, LaunchError, SignatureError
+from bridge import KernelCompileError, LaunchError
 from bridge.ffi.cuda import devices as ordinals
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
@@ -22,6 +22,7 @@ from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition
 from bridge.languages.numba_cuda.cuda_jit import CudaOptions
 from bridge.signature.arguments import ArrayType
 from suites.unit.bridge import kernels
+from suites.unit.bridge.cubins import sizes_in
 
 SHAPE = LaunchShape((4, 1, 1), (32, 1, 1), 64)
 VECTOR = jax.ShapeDtypeStruct((100,), np.float32)
@@ -81,12 +82,6 @@ class TestCudaCpp:
         assert not launch.cooperative
         assert devices == [(0, "copy", b"\x7fELF"), (10, 64), (2, "copy", b"\x7fELF"), (12, 64)]
 
-    def test_other_parameters_than_those_of_the_function_are_refused(self, build, monkeypatch):
-        message = r"takes parameters of \[8, 8, 8\] bytes, but the call passes \[8, 8, 4"
-        monkeypatch.setattr(driver, "parameter_sizes", lambda function: [8, 8, 8])
-        with pytest.raises(SignatureError, match=message):
-            build()
-
     def test_a_function_that_synchronises_its_grid_is_launched_cooperatively(self, devices, build, monkeypatch):
         built = build(self.COOPERATIVE)
         (launch,) = built.launches
@@ -128,6 +123,11 @@ def test_arrays_are_passed_as_numba_cuda_passes_them():
     launch = array_launch("kernel", (77,), SHAPE, arrays)
     assert launch.blob == (0, 0, 6, 8, 0, 2, 3, 24, 8, *(0, 0, 1, 2, 0), *(0, 0, 5, 2, 0, 5, 2))
     assert launch.patches == (Patch(4, 0), Patch(13, 1), Patch(18, 2))
+    without_gpu = pytest.importorskip("suites.unit.bridge.without_gpu", exc_type=ImportError)
+    with without_gpu.compiling():
+        kernel = numba.cuda.jit(lambda x, y, out: None)
+        code = cuda_compilation.compile_kernel(CudaDefinition.of(kernel), arrays)._codelibrary
+    assert sizes_in(code.get_cubin(cc=(9, 0)).code, code._entry_name) == launch.sizes
 
 
 class TestDriver:

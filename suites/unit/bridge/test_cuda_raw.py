@@ -12,6 +12,7 @@ from bridge import KernelCompileError, LaunchError, PlatformError, cuda_raw_kern
 from bridge.languages import cuda_cpp
 from bridge.languages.cuda_cpp import define, launch_of
 from suites.cells.grid import missing_device
+from suites.unit.bridge.cubins import sizes_in
 from suites.unit.bridge.entries import call_in
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
@@ -118,6 +119,8 @@ class TestAnywhere:
         call = call_in(scale(1.5), X)
         launch = launch_of(call.name, (7,), call.options, call.signature)
         assert launch.parameters == (0, 8, 16, 24)
+        content, symbol, _ = call.definition.compile("sm_90")
+        assert sizes_in(content, symbol) == launch.sizes == (8, 8, 4, 4)
         assert launch.blob == (0, 0, int.from_bytes(np.float32(1.5).tobytes(), "little"), N)
         assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1)]
         assert (launch.grid, launch.block) == ((4, 1, 1), (256, 1, 1))

@@ -2,7 +2,6 @@
 
 import importlib.util
 import inspect
-import struct
 import sys
 
 import jax
@@ -14,6 +13,7 @@ from bridge import KernelCompileError, LaunchError, PlatformError, SignatureErro
 from bridge.languages import cutile, machine_code
 from suites.backends.cutile import MISSING, ct, kernel
 from suites.unit.bridge import copies_in_blocks
+from suites.unit.bridge.cubins import sizes_in
 from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 
@@ -47,22 +47,13 @@ def content(made, spec=OUT):
     return call.definition.content(call.signature)
 
 
-def parameters_of(elf, symbol):
-    """How many parameters a kernel in a cubin takes."""
-    (start,), (size, count, names) = struct.unpack_from("<Q", elf, 40), struct.unpack_from("<3H", elf, 58)
-    heads = [struct.unpack_from("<IIQQQQ", elf, start + size * index) for index in range(count)]
-    for name, _, _, _, at, length in heads:
-        if elf[heads[names][4] + name :].startswith(f".nv.info.{symbol}\0".encode()):
-            return sum(elf.startswith(b"\x04" + kind, at + i) for i in range(0, length, 4) for kind in (b"\x17", b"E"))
-
-
 @pytest.mark.parametrize("capability", [80, 90, 100])
 def test_a_kernel_compiles_for_three_generations_without_a_gpu(capability):
     call = call_in(*scaled())
     launch = cutile.launch_of(call.definition, (7,), call.options, call.signature)
     assert launch.blob == (0, 30, 50, 50, 1, 0, 30, 50, 50, 1, int(np.float32(2).view(np.int32)), 3, 2**40)
     assert launch.parameters == tuple(range(0, 8 * len(launch.blob), 8))
-    assert parameters_of(call.definition.compile(call.signature, capability), "scale") == len(launch.parameters)
+    assert sizes_in(call.definition.compile(call.signature, capability), "scale") == launch.sizes
     assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (5, 1)]
     assert (launch.grid, launch.block, launch.shared_bytes) == ((2, 2, 1), (1, 1, 1), 0)
 

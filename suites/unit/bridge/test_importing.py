@@ -64,6 +64,24 @@ print(*(key for key in changed() if callable(before[key])), set_before[0] == dic
 """
 
 
+FIRST_KERNEL = """
+import sys, bridge, jax.numpy as jnp, warp as wp
+wp.config.quiet = True
+
+@wp.kernel
+def double(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+    out[wp.tid()] = 2.0 * x[wp.tid()]
+
+print(bridge.jax_kernel(double)(jnp.ones(3))[0][0], [each for each in sys.modules if "warp.callable" in each])
+"""
+
+
+def test_launching_one_kernel_of_warp_loads_nothing_of_the_recording_of_functions(tmp_path):
+    pytest.importorskip("warp")
+    (path := tmp_path / "first.py").write_text(FIRST_KERNEL)  # Warp reads the source of a kernel
+    assert processes.output(str(path)).splitlines()[-1] == "2.0 []"
+
+
 def test_neither_the_import_nor_the_first_kernel_on_the_cpu_changes_anything_elsewhere():
     assert processes.output("-c", UNCHANGED).splitlines() == ["True True", "True"]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bridge import RecordingError, numba_cuda_callable
+from suites.unit.bridge.cubins import sizes_in
 from suites.unit.bridge.cuda_examples import HAS_GPU, OUT, N, absolute, cuda, gpu, run_threads, square, square_root
 from suites.unit.bridge.entries import call_in
 
@@ -50,7 +51,9 @@ def test_a_launch_takes_slices_and_numbers(driver):
     def run(x, out, stream):
         takes_numbers[4, 64, stream](x[5:], big, 2.5, True, out)
 
-    (launch,) = recorded(run).launches
+    ((launch, kernel, _),) = recorded(run).alive
+    library = kernel._codelibrary
+    assert sizes_in(library.get_cubin(cc=(9, 0)).code, library._entry_name) == launch.sizes
     assert (launch.grid, launch.block) == ((4, 1, 1), (64, 1, 1))
     assert launch.blob[7:10] == (big, int(np.float64(2.5).view(np.int64)), 1)
     assert launch.patches[0].offset == 20

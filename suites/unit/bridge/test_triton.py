@@ -15,6 +15,7 @@ from bridge import KernelCompileError, LaunchError, PlatformError, SignatureErro
 from bridge.languages import machine_code
 from bridge.languages import triton as module
 from bridge.languages.triton import blocks_of, launch_of
+from suites.unit.bridge.cubins import sizes_in
 from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 
@@ -131,11 +132,17 @@ def test_a_kernel_compiles_for_three_generations_without_a_gpu(capability):
     call, code = code_in(scaled(), OUT, capability=capability)
     assert (code.content[:4], code.symbol, code.threads) == (b"\x7fELF", "scale", 128)
     launch = launch_of(call.definition, (7,), call.options, code)
-    pointers = code.parameters - 4  # to scratch memory, which the kernel does not use
-    assert launch.blob == (0, 0, int.from_bytes(np.float32(2).tobytes(), "little"), N, *[0] * pointers)
+    assert launch.blob == (0, 0, int.from_bytes(np.float32(2).tobytes(), "little"), N, *[0] * code.scratch_pointers)
     assert launch.parameters == tuple(range(0, 8 * len(launch.blob), 8))
+    assert sizes_in(code.content, code.symbol) == launch.sizes
     assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1)]
     assert (launch.grid, launch.block, launch.cluster) == ((4, 1, 1), (128, 1, 1), 1)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "bfloat16", "float64"])
+def test_a_number_is_passed_in_the_bytes_of_its_dtype(dtype):
+    call, code = code_in(scaled(factor=jnp.dtype(dtype).type(1)), OUT)
+    assert sizes_in(code.content, code.symbol) == launch_of(call.definition, (7,), call.options, code).sizes
 
 
 def test_blocks_of_a_program_form_a_cluster():
@@ -150,7 +157,8 @@ def test_blocks_of_a_program_form_a_cluster():
 def test_a_pointer_may_be_none():
     with_bias = code_in(bridge.triton_kernel(biased, SPEC, grid=1, BLOCK=128), SPEC, SPEC)[1]
     without = code_in(bridge.triton_kernel(biased, SPEC, grid=1, bias=None, BLOCK=128), SPEC)[1]
-    assert with_bias.parameters == without.parameters + 1
+    more, fewer = (len(sizes_in(code.content, "biased")) for code in (with_bias, without))
+    assert more == fewer + 1
 
 
 def test_descriptors_that_a_kernel_makes_have_scratch_memory(monkeypatch):
@@ -162,7 +170,8 @@ def test_descriptors_that_a_kernel_makes_have_scratch_memory(monkeypatch):
     monkeypatch.setattr(machine_code, "load_everywhere", lambda load: (load(0),))
     monkeypatch.setattr(machine_code.driver, "compute_capability", lambda ordinal: 90)
     monkeypatch.setattr(module, "_load", lambda *arguments: 7)
-    assert call.compiled("cuda").load().alignments == [16, 16, 128]
+    plan = call.compiled("cuda").load()
+    assert plan.alignments == [16, 16, 128]
     monkeypatch.setattr(type(call.definition), "compile", lambda *arguments: code._replace(scratch_bytes=512))
     with pytest.raises(LaunchError, match="doubled needs more scratch memory on sm_90"):
         call.compiled("cuda").load()

@@ -11,7 +11,8 @@ import numpy as np
 import bridge
 from bridge import jax_kernel
 from bridge.ffi.target import CPU
-from bridge.languages.warp import warp_wrapper, wrapping
+from bridge.languages.warp import jax_kernel as wrapping
+from bridge.languages.warp import warp_wrapper
 from bridge.languages.warp.warp_language import define
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
@@ -48,8 +49,8 @@ class TestPrograms:
 
     def test_as_many_values_as_a_wrapper_keeps_are_traced_once(self, monkeypatch):
         monkeypatch.setattr(warp_wrapper, "PROGRAMS_KEPT", 2)
-        made, original = [], wrapping._program
-        monkeypatch.setattr(wrapping, "_program", lambda *args: made.append(args) or original(*args))
+        made, original = [], wrapping.program
+        monkeypatch.setattr(wrapping, "program", lambda *args: made.append(args) or original(*args))
         call, x = jax_kernel(kernels.scale), jnp.ones(1)
         for factor in (0.5, 1.5) * 3:
             call(x, factor)

@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 from bridge import PlatformError, jax_kernel, warp_callable
+from bridge.compat.warp import library
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
+from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
-from bridge.languages import definitions
-from bridge.languages.warp import callables, cuda_plan
+from bridge.languages.warp import cuda_plan
+from bridge.languages.warp.callable import callable_language, plans
+from bridge.languages.warp.callable.recording import WarpRecording
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
-from bridge.languages.warp.recording import WarpRecording
-from bridge.languages.warp.settings import internals
 from bridge.signature.arguments import ArrayType
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
@@ -63,20 +64,23 @@ GPU = functools.cache(Gpu)
 def stand_in():
     """Gives programs for the CPU what programs for CUDA get."""
     one, on = GPU(), WarpRecording.on
-    library = internals().runtime.core
+    core = library()
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
         for of, name, new in (
             (WarpRecording, "on", lambda self, platform: on(self, "cuda")),
-            (definitions, "CPU", one.target),
-            (callables, "_plan_host", callables._plan_device),
-            (cuda_plan, "load", one.load),
+            (callable_language._Callables, "target", lambda self, options, platform: one.target),
+            (callable_language, "plan_host", callable_language.plan_device),
+            (plans, "load", one.load),
             (cuda_plan, "local_ordinals", lambda: [0]),
             (wp, "is_cuda_available", lambda: True),
-            (library, "wp_alloc_pinned", lambda size, tag: library.wp_alloc_host(size, tag)),
+            (core, "wp_alloc_pinned", lambda size, tag: core.wp_alloc_host(size, tag)),
             (wp, "get_cuda_device", lambda ordinal: wp.get_device("cpu")),
             (driver, "limits", lambda function, ordinal: Limits()),
             (driver, "static_shared_bytes", lambda function: 0),
+            (driver, "allow_shared_bytes", lambda function, size: None),
+            (driver, "parameter_sizes", lambda function: None),
+            (driver, "current", lambda ordinal: contextlib.nullcontext()),
         ):
             stack.enter_context(mock.patch.object(of, name, new))
         yield one
@@ -130,7 +134,7 @@ def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
 @pytest.mark.parametrize("function", [cases.sorts, cases.scans, outside.nested], ids=lambda each: each.__name__)
 def test_what_launches_alone_cannot_do_is_called_in_python(stand_in, function):
     calls = [call_in(fresh(each), X) for each in (function, outside.adds_data)]
-    assert [isinstance(call.compiled("cpu").load(), HostPlan) for call in calls] == [True, False]
+    assert [type(call.compiled("cpu").load()) for call in calls] == [HostPlan, DevicePlan]
 
 
 def test_a_machine_without_a_gpu_exports_the_same_call_each_time():

@@ -3,6 +3,7 @@
 The launches are packed for Warp's CPU device: the same memory but for the machine code's address.
 """
 
+import contextlib
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from bridge.ffi.cuda.devices import Limits
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.generated import generated
+from bridge.languages.warp.packing import Layout, PackedLaunch
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -75,16 +77,18 @@ class TestChecks:
 
     @pytest.fixture
     def check(self, monkeypatch):
-        monkeypatch.setattr(wp, "get_cuda_device", lambda ordinal: wp.get_device("cpu"))
+        monkeypatch.setattr(driver, "current", lambda ordinal: contextlib.nullcontext())
+        monkeypatch.setattr(driver, "allow_shared_bytes", lambda function, size: None)
         monkeypatch.setattr(driver, "limits", lambda function, ordinal: Limits())
         monkeypatch.setattr(driver, "static_shared_bytes", lambda function: 100)
 
         def run(dims=(1000,), block_dim=256, backward=False, **hooks):
             hooks = SimpleNamespace(**{"forward_smem_bytes": 0, "backward_smem_bytes": 0, **hooks})
-            one = SimpleNamespace(hooks=hooks, block_dim=block_dim, entry=1)
+            one = PackedLaunch(None, hooks, block_dim, 1, (), Layout((), (), ()), ())
             launch = SimpleNamespace(dims=dims, backward=backward)
             kernel = SimpleNamespace(key="k", grid_stride=True)
-            return device._check_device(kernel, launch, {0: one, 1: one})
+            made = device.device_launch(kernel, launch, {0: one, 1: one})
+            return LaunchShape(made.grid, made.block, made.shared_bytes)
 
         return run
 

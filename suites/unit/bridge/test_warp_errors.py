@@ -108,7 +108,7 @@ class TestUnknownWarp:
             return SimpleNamespace(**{**{name: getattr(recorded, name) for name in names}, **changes})
 
         monkeypatch.setattr(wp, "launch", recording)
-        with pytest.raises(AbiError, match=rf"launches of Warp {re.escape(wp.__version__)}: {message}"):
+        with pytest.raises(AbiError, match=rf"not understand warp-lang {re.escape(wp.__version__)}: {message}"):
             launch.pack(generated(kernels.count1, "cpu", None), self.SPEC, "cpu", "cpu")
 
 

@@ -89,7 +89,7 @@ class TestBlocksOnTheCpu:
     def test_an_error_of_a_block_reaches_the_caller(self, monkeypatch):
         text = ctypes.create_string_buffer(b"no stack is left")
         error = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(text))
-        monkeypatch.setattr(cpu_plan.internals().runtime.core, "wp_take_cpu_block_error", error)
+        monkeypatch.setattr(cpu_plan.library(), "wp_take_cpu_block_error", error)
         call = jax_kernel(kernels.block_sums, launch_dims=3 * BLOCK, output_dims=3, block_dim=BLOCK)
         with pytest.raises(jax.errors.JaxRuntimeError, match="no stack is left"):
             jax.block_until_ready(call(self.x))

@@ -11,9 +11,6 @@ import bridge.compat
 from suites.unit.structure.house import PROJECT, modules
 
 _COMPAT = "bridge.compat"
-_NOT_DONE = ("bridge.languages.warp", "bridge.languages.triton", "bridge.languages.cutile", "bridge.languages.tvm_")
-"""Files that still use private names of their libraries."""
-
 _READERS = ("getattr", "setattr", "hasattr", "delattr", "attrgetter", "get", "of", "_codegen")
 """Functions that take the name of an attribute; the last three are those of ``bridge.compat``."""
 
@@ -84,7 +81,7 @@ def test_no_private_name_of_a_library_outside_compat():
     found = {
         name: names
         for name, module in modules().items()
-        if name.startswith("bridge.") and not name.startswith((_COMPAT, *_NOT_DONE))
+        if name.startswith("bridge.") and not name.startswith(_COMPAT)
         if (names := private_names(module.tree))
     }
     assert found == {}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,14 +10,13 @@ import warp as wp
 
 from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, SignatureError
 from bridge.ffi.primitive import align_varying
-from bridge.languages.definitions import shared
 from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.generated import has_adjoint
 from bridge.languages.warp.parameters import parameters_of
 from bridge.languages.warp.planned import plan_call
 from bridge.languages.warp.settings import check_warp, settings_of
 from bridge.languages.warp.warp_language import define
-from bridge.languages.warp.warp_wrapper import warp_wrapper
+from bridge.languages.warp.warp_wrapper import Program, program, warp_wrapper
 from bridge.languages.warp.wrapper_options import (
     OPTIONS_OF_A_CALL,
     StaticValue,
@@ -27,7 +25,7 @@ from bridge.languages.warp.wrapper_options import (
     check_output_dims,
 )
 from bridge.languages.wrapper import says_its_call
-from bridge.signature.arguments import Traced, check_arrays, check_vmap_method
+from bridge.signature.arguments import check_vmap_method
 
 _MOST_BLOCK_DIM = 1024  # the limit of every GPU so far, and of Warp's own blocks on the CPU
 
@@ -110,11 +108,8 @@ def jax_kernel(
             "warp.kernel."
         )
     check_warp()
-    names = in_out_argnames or ()
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise SignatureError(f"{kernel.key}: in_out_argnames is {in_out_argnames!r}, expected a list of names.")
     check_vmap_method(vmap_method, kernel.key)
-    parameters = parameters_of(kernel, num_outputs, tuple(names))
+    parameters = parameters_of(kernel, num_outputs, in_out_argnames or ())
     options = WrapperOptions(
         kernel=kernel,
         parameters=parameters,
@@ -128,8 +123,17 @@ def jax_kernel(
     define(kernel)
     differentiable = _differentiable(options, enable_backward)
 
-    def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Callable[..., list[jax.Array]]:
-        return _program(own, statics, settings_of(kernel), differentiable)
+    def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Program:
+        def call(*arrays: Any) -> list[jax.Array]:
+            planned = plan_call(own, statics, [jax.typeof(array) for array in arrays])
+            floats = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
+            if not (differentiable and floats and has_adjoint(kernel)):
+                return planned.forward(*arrays)
+            # Align outside of the function with a custom derivative, so that JAX sums gradients over the mesh.
+            return with_adjoint(planned)(*align_varying(arrays))
+
+        # Under other settings of Warp another function is traced and compiled.
+        return program(own, ("jax_kernel", statics, settings_of(kernel), differentiable), call)
 
     wrapper = warp_wrapper(options, OPTIONS_OF_A_CALL, program_of, kernel.module)
     vars(wrapper)["block_dim"] = options.block_dim
@@ -153,30 +157,3 @@ def _differentiable(options: WrapperOptions, enable_backward: bool | None) -> bo
             "side effects. Define it with warp.kernel(enable_backward=True), and leave has_side_effect out."
         )
     return enable_backward is not False and not options.has_side_effect
-
-
-def _program(
-    options: WrapperOptions, statics: tuple[StaticValue, ...], settings: tuple[str, ...], differentiable: bool
-) -> Callable[..., list[jax.Array]]:
-    """The call as a ``jax.jit`` function of its arrays; the same for equal options, so that it is compiled once.
-
-    Args:
-        options: The kernel and how it is launched.
-        statics: The values passed for the parameters that are no arrays.
-        settings: Warp's settings. Another function is traced and compiled under other settings.
-        differentiable: Whether the call has the derivative that Warp generates, if Warp generates one.
-    """
-    name, names = options.kernel.key, [parameter.name for parameter in options.passed if parameter.is_array]
-    check = functools.partial(check_arrays, name=name, parameters=names)
-
-    def call(*arrays: Any) -> list[jax.Array]:
-        check(arrays)
-        planned = plan_call(options, statics, [jax.typeof(array) for array in arrays])
-        floats = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
-        if not (differentiable and floats and has_adjoint(options.kernel)):
-            return planned.forward(*arrays)
-        # Align outside of the function with a custom derivative, so that JAX sums gradients over the mesh.
-        return with_adjoint(planned)(*align_varying(arrays))
-
-    key = "jax_kernel", options.key, statics, settings, differentiable
-    return shared(key, lambda: jax.jit(Traced(call, name, names)))

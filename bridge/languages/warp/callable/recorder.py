@@ -6,7 +6,6 @@ import ctypes
 import functools
 import math
 import re
-import sys
 import threading
 import types
 import weakref
@@ -17,15 +16,16 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from bridge.compat.warp import Threads, copy_of_data, home_of, kernels_of, library, struct_of
 from bridge.errors import RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function
-from bridge.languages.warp.device_memory import launch_instead
+from bridge.languages.warp.callable.device_memory import launch_instead
+from bridge.languages.warp.cpu_plan import ARGUMENTS, ITSELF, Operation
 from bridge.languages.warp.dtypes import addresses_in
 from bridge.languages.warp.inputs import UNKNOWN, Uses
-from bridge.languages.warp.packing import laid_out
-from bridge.languages.warp.replay import ARGUMENTS, ITSELF, Operation, RecordedLaunch
-from bridge.languages.warp.settings import block_dim_on, internals
+from bridge.languages.warp.packing import Layout, laid_out
+from bridge.languages.warp.settings import block_dim_on
 from bridge.signature.arguments import ArrayType
 
 ADVICE = "; pass python_call=True to call it in Python each time."
@@ -62,20 +62,41 @@ _constants: dict[bytes, int] = {}
 """Addresses of the data that functions make arrays of. They stay, because the programs that read them stay."""
 
 
-class _Threads(int):
-    """The block of a launch on the CPU, with the block that is asked for; None for Warp's default."""
+@dataclass(frozen=True)
+class RecordedLaunch:
+    """What is known of a launch besides the memory of its arguments.
 
-    asked: int | None
+    Attributes:
+        kernel: The kernel.
+        backward: Launch its adjoint.
+        threads: Threads in all, on CUDA.
+        block_dim: Threads of a block that are asked for; None for Warp's default.
+        bounds: The launch bounds on CUDA. The bounds on the CPU, of the same size, begin the memory of the arguments.
+        layout: What is where in this memory.
+    """
+
+    kernel: wp.Kernel = field(repr=False)
+    backward: bool
+    threads: int
+    block_dim: int | None
+    bounds: bytes
+    layout: Layout
 
 
-def threads_of(_: Any, asked: int | None) -> _Threads:
-    """Stands in for Warp's choice of a block: the block of the CPU, with what was asked for."""
-    if isinstance(asked, _Threads):
-        return asked
-    asked = asked if asked and asked > 0 else None
-    block = _Threads(block_dim_on("cpu", asked))
-    block.asked = asked
-    return block
+@dataclass(frozen=True)
+class Recorded(Operation):
+    """One launch, or call of a C function, that was noted.
+
+    Attributes:
+        touched: The buffer of each argument that leads to one, with the position of the kernel's parameter or the use.
+            None stands for memory that is no buffer.
+        launch: What else is known, if it is a launch.
+        on_cuda: The launches that do on CUDA what a function does on the CPU; None if there are none.
+    """
+
+    touched: tuple[tuple[int | None, int | Uses], ...] = ()
+    launch: RecordedLaunch | None = None
+    on_cuda: tuple[Recorded, ...] | None = None
 
 
 @dataclass
@@ -86,13 +107,15 @@ class WarpRecorder:
     thread: int = field(default_factory=threading.get_ident)
     refused: str | None = None
     ranges: list[tuple[int, int]] = field(default_factory=list)
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[Recorded] = field(default_factory=list)
     alive: list[Any] = field(default_factory=list)
     freed: list[int] = field(default_factory=list)
     memory: list[Any] = field(default_factory=list)
     homes: dict[str, Any] = field(default_factory=dict)
     alignments: list[int] = field(default_factory=list)
     bounds: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    arrays: dict[int, Any] = field(default_factory=dict)
+    """The arrays of which Warp has asked where they are, as it does before it does anything with them."""
 
     def error(self, otherwise: str) -> RecordingError:
         """The error of the recording: what was refused, or another reason."""
@@ -158,8 +181,29 @@ class WarpRecorder:
         launches = tuple(self.operations) if launch_instead(name, self.alignment, arguments) else None
         self.operations, self.homes = done, homes
         entry = c_function(function)
-        self.operations.append(Operation(name, entry, *block.finished(), tuple(touched), on_cuda=launches))
+        self.operations.append(Recorded(name, entry, *block.finished(), touched=tuple(touched), on_cuda=launches))
         return True
+
+    def threads_of(self, _: Any, asked: int | None) -> Threads:
+        """Stands in for Warp's choice of a block: the block of the CPU, with what was asked for."""
+        if isinstance(asked, Threads):
+            return asked
+        asked = asked if asked and asked > 0 else None
+        return Threads.of(block_dim_on("cpu", asked), asked)
+
+    def pack(self, pack: Callable[..., Any], *arguments: Any) -> Any:
+        """Packs an argument of a launch, and keeps the arrays in it."""
+        _, _, _, value, *_ = arguments
+        self.alive.append(value)
+        for each in vars(value).values() if struct_of(value) else [value]:
+            if isinstance(each, wp.array):
+                self.meet(each)
+        return pack(*arguments)
+
+    def owner(self, address: int) -> Any:
+        """The array that has this memory; None if Warp did not ask for one."""
+        arrays = (each for each in self.arrays.values() if each.ptr)
+        return next((each for each in arrays if 0 <= address - each.ptr <= each.capacity), None)
 
     def alignment(self, address: int) -> int:
         """The bytes that an address is a multiple of in each call."""
@@ -169,17 +213,17 @@ class WarpRecorder:
     def bounds_of(self, build: Callable[..., Any], dim: Sequence[int], *more: Any) -> Any:
         """Makes the bounds of a launch on the CPU, and keeps those on CUDA, where a block may have more threads."""
         bounds = build(dim, *more)
-        on_cuda = tuple(block_dim_on("cuda", each.asked) if isinstance(each, _Threads) else each for each in dim)
+        on_cuda = tuple(block_dim_on("cuda", each.asked) if isinstance(each, Threads) else each for each in dim)
         self.bounds[id(bounds)] = bounds, build(on_cuda, *more)
         return bounds
 
     def load(self, module: Any, device: Any = None, block_dim: int | None = None, *_: Any) -> Any:
         """Stands in for the machine code of a module, which a launch that is noted does not need."""
-        for kernel in module._get_live_kernels():
+        for kernel in kernels_of(module):
             for each in kernel.overloads.values() if kernel.is_generic else [kernel]:
                 if not hasattr(each.adj, "kernel_dim"):
                     each.adj.get_references()  # finds the dimensions of a launch, which loading would have found
-        code = {"forward": self, "backward": self, "block": threads_of(device, block_dim)}
+        code = {"forward": self, "backward": self, "block": self.threads_of(device, block_dim)}
         hooks = types.SimpleNamespace(**code, det_launch_meta=None, cluster_dim=1)
         return types.SimpleNamespace(get_kernel_hooks=lambda kernel: hooks)
 
@@ -190,18 +234,18 @@ class WarpRecorder:
             self.refuse(f"{kernel.key} is launched by a command that is older than this call. Use warp.launch")
         on_cuda = self.bounds[id(bounds)][1]
         block, count = _Block(), len(kernel.adj.args)
-        content, structs, offsets = laid_out(bounds, arguments, count)
+        content, layout = laid_out(bounds, arguments, count)
         start = block.put(content)
-        for index, at in enumerate((0, *structs)):
+        for index, at in enumerate((0, *layout.structs)):
             block.point(index, start + at)
         touched: list[tuple[int | None, int | Uses]] = []
-        for index, (argument, at) in enumerate(zip(arguments, offsets, strict=True)):
+        for index, (argument, at) in enumerate(zip(arguments, layout.offsets[1:], strict=True)):
             kind = type(argument)
             found = self.fill_in(block, start + at, kind, bytes(argument))
             is_plain = hasattr(kind, "grad") and index < count
             touched += [(each, index if is_plain else UNKNOWN) for each in found]
-        launch = RecordedLaunch(kernel, adjoint, int(on_cuda.size), hooks.block.asked, bytes(on_cuda), offsets)
-        self.operations.append(Operation(kernel.key, 0, *block.finished(), tuple(touched), launch))
+        launch = RecordedLaunch(kernel, adjoint, int(on_cuda.size), hooks.block.asked, bytes(on_cuda), layout)
+        self.operations.append(Recorded(kernel.key, 0, *block.finished(), touched=tuple(touched), launch=launch))
 
     def place(self, address: int) -> tuple[int, int] | None:
         """The buffer that holds an address, or ends there, and the offset in it."""
@@ -220,7 +264,7 @@ class WarpRecorder:
             return place[0]
         if address in _constants.values():
             return CONSTANT
-        if name and (array := _owner(address)) is None:
+        if name and (array := self.owner(address)) is None:
             self.refuse(f"{name} got memory of no array that Warp knows. Pass the array as an argument")
         elif name:
             self.meet(array)
@@ -234,9 +278,7 @@ class WarpRecorder:
             self.refuse("it uses an array that it made when it ran before. Make it outside of the function")
         elif array.ptr:
             self.alive.append(array)
-            while isinstance(getattr(array, "_ref", None), wp.array):  # a part says that it is on the CPU
-                array = array._ref
-            home = vars(array)["device"]
+            home = home_of(array)
             self.homes[str(home)] = home
 
     def fill_in(self, block: _Block, at: int, kind: Any, content: bytes, name: str | None = None) -> list[int | None]:
@@ -274,14 +316,13 @@ class WarpRecorder:
         if condition is not None:
             block.words[0] = condition.ptr
             touched.append((self.point_at(block, 0, condition.ptr, "warp.capture_if"), _USES["r"]))
-        self.operations.append(Operation("jump", 0, *block.finished(), tuple(touched), target=target))
+        self.operations.append(Recorded("jump", 0, *block.finished(), target, tuple(touched)))
 
     def make_constant(
         self, initialise: Callable[..., None], array: Any, data: Any, dtype: Any, shape: Any, *_: Any
     ) -> None:
         """Makes ``warp.array(data)``: a temporary into which each call copies what the data are now."""
-        initialise(array, data, dtype, shape, "cpu", False, False)  # in NumPy's memory
-        content, core = array._ref.tobytes(), internals().runtime.core
+        content, core = copy_of_data(initialise, array, data, dtype, shape), library()
         if content not in _constants:
             # All GPUs reach pinned memory, at the same address.
             allocate = core.library.wp_alloc_pinned if wp.is_cuda_available() else core.library.wp_alloc_host
@@ -289,7 +330,6 @@ class WarpRecorder:
                 raise MemoryError(f"Warp did not allocate {len(content)} bytes of the host's memory for a wp.array")
             _constants[content] = address
             ctypes.memmove(address, content, len(content))
-        array._init_new(array.dtype, array.shape, None, wp.get_device("cpu"), False)
         if content:
             core.wp_memcpy_h2h(array.ptr, _constants[content], len(content))
 
@@ -299,17 +339,6 @@ class WarpRecorder:
             address = int.from_bytes(content[byte : byte + WORD_BYTES], "little")
             if byte not in known and address and self.place(address) is not None:
                 self.refuse(f"{what} holds the address of an array as a number. Pass the array itself to the kernel")
-
-
-def _owner(address: int) -> Any:
-    """The array that has this memory: a variable of one of the functions that run now, of Warp."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        for value in frame.f_locals.values():
-            if isinstance(value, wp.array) and value.ptr and 0 <= address - value.ptr <= value.capacity:
-                return value
-        frame = frame.f_back
-    return None
 
 
 class _Block:

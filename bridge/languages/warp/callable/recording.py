@@ -16,14 +16,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bridge.compat.warp import noting
 from bridge.errors import KernelCompileError
+from bridge.languages.warp.callable.recorder import CONSTANT, Recorded, WarpRecorder
 from bridge.languages.warp.generated import Generated, generating, takes_handle
 from bridge.languages.warp.inputs import Uses, only_read
-from bridge.languages.warp.patches import noting
 from bridge.languages.warp.planned import generated_everywhere
-from bridge.languages.warp.recorder import CONSTANT, WarpRecorder
-from bridge.languages.warp.replay import Operation
 from bridge.signature.arguments import ArrayType
+
+Operations = list[tuple[Recorded, Generated | None]]
+"""The operations on a platform, each with the code of its kernel if it is a launch."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class WarpRecording:
     """
 
     name: str
-    operations: tuple[Operation, ...]
+    operations: tuple[Recorded, ...]
     temporaries: tuple[int, ...]
     uses: dict[int | None, Uses]
     homes: tuple[Any, ...]
@@ -55,15 +57,13 @@ class WarpRecording:
         """Whether it may write to memory from outside."""
         return not only_read(self.uses.get(None, frozenset()))
 
-    def on(self, platform: str) -> list[tuple[Operation, Generated | None]] | None:
-        """The operations on a platform, each with the code of its kernel if it is a launch.
-
-        None if launches alone cannot do there what one of them does.
+    def on(self, platform: str) -> Operations | None:
+        """The operations on a platform. None if launches alone cannot do there what one of them does.
 
         Raises:
             KernelCompileError: Warp cannot generate the code of a kernel.
         """
-        made: list[tuple[Operation, Generated | None]] = []
+        made: Operations = []
         for op in self.operations:
             each = (op,) if platform == "cpu" or op.launch else op.on_cuda
             if each is None:
@@ -75,7 +75,7 @@ class WarpRecording:
                 made.append((one, code))
         return made
 
-    def content(self, operations: Sequence[tuple[Operation, Generated | None]], buffers: Sequence[int]) -> str | None:
+    def content(self, operations: Operations, buffers: Sequence[int]) -> str | None:
         """Everything that a replay does on the buffers with these numbers, as text.
 
         None if it refers to memory or objects of this process.
