@@ -36,12 +36,12 @@ _RAW = argparse.RawDescriptionHelpFormatter
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     # Everything after "--" is for pytest: argparse would take the value of an unknown option for a file.
-    end = given.index("--") if "--" in given else len(given)
-    options = parsed(given[:end])
-    options.pytest = given[end + 1 :]
-    options.typed = given[:end]
+    end = words.index("--") if "--" in words else len(words)
+    options = parsed(words[:end])
+    options.pytest = words[end + 1 :]
+    options.typed = words[:end]
     if options.pytest and not options.takes_pytest:
         print(f"{options.prog}: takes no arguments after --.", file=sys.stderr)
         return int(Exit.COULD_NOT_RUN)
@@ -85,14 +85,14 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def selection_of(options: argparse.Namespace) -> Selection:
-    """Returns the selection of a command. It is quick by default, but a user's own operators are validated in full."""
-    chosen = Selection.of(options)
-    is_full = chosen.sources and options.name == "validate"
-    return replace(chosen, profile=options.profile or ("full" if is_full else "quick"))
+    """Returns the selection of a command. The default profile is quick, but ``validate FILE`` uses full."""
+    selection = Selection.of(options)
+    is_full = selection.sources and options.name == "validate"
+    return replace(selection, profile=options.profile or ("full" if is_full else "quick"))
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Tells whether Ctrl-C caused an exception: an extension module whose import it stops raises ImportError."""
+    """Tells whether Ctrl-C caused an exception. During the import of an extension module it becomes an ImportError."""
     return error is not None and (
         isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__cause__ or error.__context__)
     )
@@ -138,7 +138,7 @@ def _validate(options: argparse.Namespace) -> Exit:
         return Exit.COULD_NOT_RUN  # pytest has said why
     if outcome.path is None or (outcome.refusal and not outcome.left):
         ended = "interrupted" if outcome.interrupted else f"pytest ended with exit code {outcome.code}"
-        raise SelectionError(outcome.refusal or f"{ended} before a check was made, so nothing was recorded.")
+        raise SelectionError(outcome.refusal or f"{ended} before the first check ran, so nothing was recorded.")
     nothing_left = options.resume is not None and outcome.code == _NO_TESTS
     # A resumed run has cells of earlier sessions, which count as well.
     if to_page or nothing_left or outcome.interrupted:
@@ -209,7 +209,7 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
     Args:
         options: The options of the command.
         path: The run file.
-        says: Whether to say what is missing in the run; how an interrupted session goes on is said elsewhere.
+        says: Whether to print the doubts of the judgement. After an interruption the command prints how to go on.
         tables: Whether to show the tables.
     """
     from reports.judgement import judge
@@ -232,20 +232,20 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
 
 
 def _with_resumed_run(options: argparse.Namespace, outcome: Any) -> Any:
-    """Returns how a session ended; one that was interrupted before its first cell has the run that it resumed."""
+    """Returns how a session ended, with the path of the resumed run if no cell ended before the interruption."""
     if outcome.path is None and outcome.interrupted and options.resume:
         return replace(outcome, path=find_run(options.resume))
     return outcome
 
 
 def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
-    """Says how to continue a session that did not come to its end."""
+    """Prints how to continue a session that ended early."""
     if not (outcome.refusal or outcome.interrupted):
         return
     typed = [word for word in options.typed[1:] if word]
     if "--resume" in typed:
-        place = typed.index("--resume")
-        del typed[place : place + 2]
+        index = typed.index("--resume")
+        del typed[index : index + 2]
     typed += ["--resume", str(outcome.path)]
     typed += ["--", *options.pytest] if options.pytest else []
     why = "interrupted" if outcome.interrupted else outcome.refusal.rstrip(".")
@@ -259,9 +259,9 @@ def _announce(text: str) -> None:
 
 
 class _ShowVersion(argparse.Action):
-    """Prints the version, which takes an import that other commands make later."""
+    """Prints the version. The import of ``bridge`` takes time, so it waits until the option is used."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *given: object) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> None:
         from bridge import __version__
 
         print(f"kernel-bridge {__version__}")
@@ -280,12 +280,14 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
     commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, command: Any, text: str, example: str, *names: str, pytest: bool = False) -> Any:
-        more = "arguments after -- go to pytest, as in: -- -k vmap\n\n" if pytest else ""
+        more = "arguments after -- go to pytest, for example: -- -k vmap\n\n" if pytest else ""
         epilog = f"{more}{EXIT_HELP}\nexample:\n  kernel-bridge {example}"
-        found = commands.add_parser(name, help=text, description=text, epilog=epilog, formatter_class=_RAW)
-        found.set_defaults(command=command, name=name, prog=found.prog, takes_pytest=pytest, reads_runs=False)
-        add_options(found, *names)
-        return found
+        command_parser = commands.add_parser(name, help=text, description=text, epilog=epilog, formatter_class=_RAW)
+        command_parser.set_defaults(
+            command=command, name=name, prog=command_parser.prog, takes_pytest=pytest, reads_runs=False
+        )
+        add_options(command_parser, *names)
+        return command_parser
 
     cells = (*CELLS, "device")
     validate = add(
@@ -305,8 +307,8 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
     listing.set_defaults(profile="quick")
     compare = add(
-        "compare", _compare, "compare two recorded runs, or time two git revisions in turns", "compare HEAD~1 --gate",
-        "gate", *cells, "profile", "processes", "minutes", "timeout", "format", "summary", "runs",
+        "compare", _compare, "compare two recorded runs, or time two git revisions", "compare HEAD~1 --gate", "gate",
+        *cells, "profile", "processes", "minutes", "timeout", "format", "summary", "runs",
     )  # fmt: skip
     compare.usage = f"{compare.prog} BASE [HEAD] [FILE ...] [options]"
     compare.add_argument(

@@ -1,4 +1,4 @@
-"""Turns SIGTERM and SIGHUP into what Ctrl-C raises, so that the command cleans up; remembers that it happened."""
+"""Raises KeyboardInterrupt on SIGTERM and SIGHUP, so that the command cleans up as after Ctrl-C."""
 
 from __future__ import annotations
 

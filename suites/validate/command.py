@@ -1,4 +1,4 @@
-"""Runs every check of a selection in worker processes, and records each as it ends."""
+"""Runs every check of a selection in worker processes, and records each when it ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from suites.processes.session_end import SessionEnd
 _CHECKS = Path(__file__).parents[1] / "checks"
 
 CELLS_OF_WORKER = 40
-"""Cells that are worth the start of a worker, which imports for five seconds."""
+"""Cells for each worker: with fewer, the imports of another worker, five seconds, would cost more than they save."""
 
 MOST_JOBS = 16
 """Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
@@ -67,14 +67,13 @@ def validate(
         workers: How the checks are spread.
         resume: A recorded run to continue.
         verbose: Whether to show a short traceback of each failure; otherwise a failure is one line.
-        quietly: Whether to leave out pytest's own output and the grid; a terminal shows how far the session is.
-        summary: A file to append the grid to, as Markdown.
-        seed: Repeats the random choices of a session; None makes new ones, or repeats the choices of a continued run.
+        quietly: Whether to leave out pytest's own output and the grid; a terminal then shows the progress.
+        summary: A file to which the grid is appended, as Markdown.
+        seed: Decides the random choices; None for new ones, or for those of the continued run.
         more: Further arguments of pytest.
 
     Raises:
-        SelectionError: The selection names something unknown, or holds no check that can be made here; or ``resume``
-            names no run.
+        SelectionError: The selection has an unknown name, or no check that can run here; or ``resume`` names no run.
     """
     cells = _require(selection)
     jobs = default_jobs(cells) if workers.jobs is None else workers.jobs
@@ -82,31 +81,31 @@ def validate(
     with isolation.isolated() as (variables, scratch), patch.dict(os.environ, variables, clear=True):
         # Workers, and the process that they report to, share a GPU.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        if jobs:  # Numba, which this process has imported, no longer takes another number
+        if jobs:  # this process has imported Numba, so only workers can have another number of threads
             # Parallel loops have to be right with more than two threads, also on two cores.
             os.environ.setdefault("NUMBA_NUM_THREADS", str(max(4, os.cpu_count() or 1)))
-            # Large arrays come and go. The C library would give their pages back, and fault them in again, each time.
+            # Without this, the C library returns the pages of each large array to the system, and faults them in again.
             for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
                 os.environ.setdefault(name, str(1 << 30))
-        given = isolation.arguments(sorted(_CHECKS.glob("test_*.py")), scratch)
-        # What other libraries warn of, such as small grids, is no verdict; pytest-benchmark warns of workers.
-        given += ["--kb-record", "--benchmark-disable", *selection.arguments()]
-        given += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else ["-n", "0"]
-        given += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
+        words = isolation.arguments(sorted(_CHECKS.glob("test_*.py")), scratch)
+        # Warnings of other libraries, such as those of small grids, are no verdicts; pytest-benchmark warns of workers.
+        words += ["--kb-record", "--benchmark-disable", *selection.arguments()]
+        words += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else ["-n", "0"]
+        words += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
         if quietly:
-            given += ["-p", "no:terminal"]
+            words += ["-p", "no:terminal"]
         else:
-            given += [
+            words += [
                 "-q",
                 "--no-header",
                 "--disable-warnings",
                 *(["--tb", "short"] if verbose else ["--tb", "no", "-rN"]),
             ]
-        given += ["--kb-summary", summary] if summary and not quietly else []
+        words += ["--kb-summary", summary] if summary and not quietly else []
         if resume is not None:
-            given += _resumed(resume, scratch)
-        given += [] if seed is None else ["--kb-seed", str(seed)]
-        code = pytest.main([*given, *more], plugins=[watcher])
+            words += _resumed(resume, scratch)
+        words += [] if seed is None else ["--kb-seed", str(seed)]
+        code = pytest.main([*words, *more], plugins=[watcher])
     interrupted = code == pytest.ExitCode.INTERRUPTED
     return SessionEnd(
         path=watcher.path, refusal=watcher.refusal, interrupted=interrupted, left=watcher.left, code=int(code)
@@ -114,7 +113,7 @@ def validate(
 
 
 def _require(selection: Selection) -> int:
-    """Refuses a selection before anything is started for it; returns the number of its cells."""
+    """Refuses a selection before any process starts for it; returns the number of its cells."""
     from suites.cells.runnable import require_runnable
     from suites.checks.register import cases_by_id, cells_of, checks
     from suites.processes.preflight import require_sound
@@ -127,15 +126,15 @@ def _require(selection: Selection) -> int:
 
 
 def _resumed(name: str, scratch: str) -> list[str]:
-    """Returns the options that continue a run. A file lists its cells, so that all workers leave out the same ones."""
-    from suites.processes.resuming import opened
+    """Returns the options that continue a run. A file lists its cells, so that all workers skip the same ones."""
+    from suites.processes.resuming import load_for_resume
     from suites.validate.finding import key_text
 
     try:
         path = find_run(name)
     except ReportError as error:
         raise SelectionError(f"--resume {name}: {error}") from error
-    run = opened(name, path)
+    run = load_for_resume(name, path)
     done = Path(tempfile.mkstemp(dir=scratch, suffix=".json")[1])
     done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(run.records)]), encoding="utf-8")
     seed = run.headers[0].flags.get(SEED_FLAG) if run.headers else None
@@ -144,7 +143,7 @@ def _resumed(name: str, scratch: str) -> list[str]:
 
 
 class _Watcher:
-    """Keeps the results of a session, as a pytest plugin, and shows how far the session is."""
+    """Keeps the results of a session, as a pytest plugin, and shows the progress."""
 
     def __init__(self, *, shows: bool):
         self.path: Path | None = None
@@ -160,7 +159,7 @@ class _Watcher:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._status and report.when == "teardown":
             self._done += 1
-            self._status.update(f"{self._done} checks made")
+            self._status.update(f"{self._done} checks done")
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         from suites.validate.checks_plugin import PLUGIN

@@ -19,7 +19,7 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(bandwidth, "rate", measured)
     monkeypatch.setattr(bandwidth, "usable_cores", lambda: [0, 1])
-    monkeypatch.setattr(bandwidth, "_known", {})
+    monkeypatch.setattr(bandwidth, "_measured", {})
     return found
 
 

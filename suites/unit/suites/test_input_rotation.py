@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from suites.timing import cuda_measurement, gpu
-from suites.timing.cuda_measurement import HOT, MOST_SETS, InputRotation, InputTurns, turns
+from suites.timing.cuda_measurement import HOT, MOST_SETS, InputRotation, InputSets, input_sets
 
 L2 = 50 << 20
 
@@ -31,9 +31,9 @@ def cache(monkeypatch):
     ],
 )
 def test_cold_sets_are_five_times_as_large_as_the_cache_together(size, sets, sweep):
-    assert turns("cold", size) == InputTurns(sets, sweep)
+    assert input_sets("cold", size) == InputSets(sets, sweep)
     assert sweep or sets * size >= 5 * L2
-    assert turns("hot", size) == HOT
+    assert input_sets("hot", size) == HOT
 
 
 def addresses(rotation, calls):
@@ -59,7 +59,7 @@ class Watched(InputRotation):
 
 
 def test_cold_calls_take_turns_with_inputs_and_outputs():
-    inputs, outputs = addresses(Watched(InputTurns(4, False)), 12)
+    inputs, outputs = addresses(Watched(InputSets(4, False)), 12)
     assert len({*inputs}) == 4
     assert inputs == inputs[:4] * 3
     for index in range(12 - 4):
