@@ -35,7 +35,7 @@ class Library:
         """Returns why it cannot be called here, with the command that installs it; None if it is installed."""
         return None if _is_there(self.module) else f"{self.name} is not installed: {self.cure}"
 
-    def described(self) -> str:
+    def description(self) -> str:
         """Returns its name and version; the name alone where it is not installed."""
         for distribution in self.distributions:
             try:

@@ -239,7 +239,7 @@ def header(selection: Selection, profile: str) -> Run:
 def _peers(platform_: str) -> dict[str, str]:
     """The libraries that have functions for a platform, by backend."""
     return {
-        backend.id: backend.library.described()
+        backend.id: backend.library.description()
         for backend in BACKENDS.values()
         if backend.library is not None and platform_ in backend.platforms
     }

@@ -24,7 +24,7 @@ from suites.cells.repeated_inputs import REPEATED_ABOVE
 from suites.checks.judging.call_loops import keeps_bits
 from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program, with_reference
 from suites.checks.judging.memory import POISONS, run_poisoned
-from suites.checks.judging.reasons import described, status_of, with_inputs
+from suites.checks.judging.reasons import error_text, status_of, with_inputs
 from suites.declare.aspects import ScatteredReads
 from suites.declare.operator import Operator
 from suites.kernels.library import LibraryProgram
@@ -97,7 +97,7 @@ def judge_library(case: Case, inputs: Inputs) -> Verdict:
         jax.block_until_ready(run())
         results = [np.array(leaf, order="C") for leaf in jax.block_until_ready(run())]
     except Exception as error:
-        return Verdict(status_of(error), described(error), None)
+        return Verdict(status_of(error), error_text(error), None)
     if not same_bits([np.asarray(array) for array in arguments], inputs):
         return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
     return with_inputs(judge_all(case.operator, results, inputs=inputs), case.operator, inputs)
@@ -263,7 +263,7 @@ class TimedCell:
 
     def fail(self, error: Exception, of_kernel: Status = Status.RUNTIME_ERROR) -> None:
         """Records an exception; the cell has no time then."""
-        self.note(status=status_of(error, of_kernel), reason=described(error), timing=None)
+        self.note(status=status_of(error, of_kernel), reason=error_text(error), timing=None)
 
     def end_in_noise(self, reason: str) -> None:
         """Records why this process has no time of the cell. The cell is not wrong, and other processes may time it."""

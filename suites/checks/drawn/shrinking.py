@@ -1,4 +1,4 @@
-"""Shrinks inputs that a kernel fails on, so that a user can paste the few values that matter."""
+"""Shrinks inputs on which a kernel fails, so that a user can paste the few values that matter."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def shrunk(
 ) -> tuple[Inputs, Verdict]:
     """Returns simpler inputs on which the kernel fails in the same way, with their verdict.
 
-    Vectors of an elementwise operator are cut to the worst element, if that alone fails. Then as many elements as
-    possible become 1 or 0.
+    Vectors are cut to the worst element, if the kernel fails on it alone. Then as many elements as possible become 1
+    or 0.
 
     Args:
         operator: The operator.
-        inputs: The inputs that it fails on.
+        inputs: The inputs on which the kernel fails.
         verdict: The verdict on them.
         judge: Judges the kernel on other inputs.
     """
@@ -37,15 +37,15 @@ def shrunk(
         if time.monotonic() > end:
             return None
         try:
-            found = judge(candidate)
+            result = judge(candidate)
         except Exception:  # inputs that the operator cannot take
             return None
-        return found if found.status is verdict.status else None
+        return result if result.status is verdict.status else None
 
     for candidate in _cuts(inputs, verdict):
-        found = still_fails(candidate)
-        if found is not None:
-            inputs, verdict = candidate, found
+        failure = still_fails(candidate)
+        if failure is not None:
+            inputs, verdict = candidate, failure
             break
     for index in range(len(inputs)):
         inputs, verdict = _simplified(operator, inputs, verdict, index, still_fails)
@@ -59,9 +59,9 @@ def _cuts(inputs: Inputs, verdict: Verdict) -> Iterator[Inputs]:
         return
     size = longest[0].size
     worst = verdict.accuracy.worst_index if verdict.accuracy else None
-    places = [slice(worst[0], worst[0] + 1)] if worst and len(worst) == 1 and worst[0] < size else []
-    for place in [*places, *(slice(0, length) for length in (1, 2, 4, 8) if length < size)]:
-        yield tuple(array if is_parameter(array, inputs) else array[place].copy() for array in inputs)
+    slices = [slice(worst[0], worst[0] + 1)] if worst and len(worst) == 1 and worst[0] < size else []
+    for part in [*slices, *(slice(0, length) for length in (1, 2, 4, 8) if length < size)]:
+        yield tuple(array if is_parameter(array, inputs) else array[part].copy() for array in inputs)
 
 
 def _simplified(
@@ -80,9 +80,9 @@ def _simplified(
                 changed.reshape(-1)[start : start + width] = np.asarray(simple).astype(array.dtype)
                 changed = domain.fitted(changed, inputs[index], inputs)
                 candidate = (*inputs[:index], changed, *inputs[index + 1 :])
-                found = None if changed.tobytes() == inputs[index].tobytes() else still_fails(candidate)
-                if found is not None:
-                    inputs, verdict = candidate, found
+                failure = None if changed.tobytes() == inputs[index].tobytes() else still_fails(candidate)
+                if failure is not None:
+                    inputs, verdict = candidate, failure
             width //= 2
         if (inputs[index] == np.asarray(simple).astype(array.dtype)).mean() > 0.5:
             break
@@ -90,12 +90,12 @@ def _simplified(
 
 
 def cure(operator: Operator, names: list[str], inputs: Inputs, verdict: Verdict) -> str:
-    """Returns what an author may do if the kernel need not take such inputs; empty if these are ordinary.
+    """Returns advice for an author whose kernel need not take such inputs; empty if the inputs are ordinary.
 
     Args:
         operator: The operator.
         names: The names of its inputs.
-        inputs: The inputs that the kernel fails on.
+        inputs: The inputs on which the kernel fails.
         verdict: The verdict on them.
     """
     if verdict.status is Status.RUNTIME_ERROR and "ZeroDivisionError" in (verdict.reason or ""):

@@ -163,4 +163,4 @@ def test_evidence_of_elements_without_a_bound_is_no_evidence():
     evidence.require(verdict(Status.UNCHECKED, 3))
     evidence.finish()
     with pytest.raises(CheckFailed, match="UNCHECKED: value: no error bound"):
-        evidence.require(verdict(Status.UNCHECKED, 3), "value", whole=True)
+        evidence.require(verdict(Status.UNCHECKED, 3), "value", every_element=True)
