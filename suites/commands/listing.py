@@ -12,7 +12,7 @@ from suites.cells.catalogue import operators
 from suites.cells.grid import backends, why_skipped
 from suites.cells.selection import Selection
 from suites.declare.domain import Domain
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.numerics.derived import explain_truth
 

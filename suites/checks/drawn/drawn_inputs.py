@@ -25,12 +25,12 @@ import numpy as np
 from jax.extend import core
 
 from suites.checks.judging.reasons import is_library
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.kernels.kernel import Kernel
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.error_model import finfo
-from suites.numerics.traced import equations, jaxprs, traced
+from suites.numerics.jaxpr import equations, jaxpr_of, jaxprs
 
 CONSTANTS = "constants"
 """The pattern of the numbers in the reference and in the kernels, with their neighbours."""
@@ -495,7 +495,7 @@ def whole_constants(operator: Operator) -> list[int]:
 
 def _of_reference(operator: Operator) -> Iterator[float]:
     try:
-        closed = traced(operator.reference, operator.sample(operator.dtypes[0], operator.sizes.check[0], 0))
+        closed = jaxpr_of(operator.reference, operator.sample(operator.dtypes[0], operator.sizes.check[0], 0))
     except Exception:  # a reference that cannot be traced
         return
     values = []

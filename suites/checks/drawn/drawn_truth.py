@@ -36,13 +36,13 @@ from suites.checks.drawn.shrinking import cure, is_finite, shrunk
 from suites.checks.judging.cell_verdict import judge_bare
 from suites.checks.judging.gradients import cotangent_values, random_cotangents, true_cotangents
 from suites.checks.judging.reasons import with_inputs
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
+from suites.numerics.jaxpr import depends_on_width, keeps_zero_signs, may_be_undefined, with_other_integers
 from suites.numerics.precision import precision
-from suites.numerics.traced import depends_on_width, keeps_zero_signs, may_be_undefined, with_other_integers
 from suites.numerics.verdict import Verdict, judge_where, wrong_elements
 
 SEEDS = (20_260,)

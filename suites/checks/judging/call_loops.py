@@ -28,7 +28,7 @@ from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs, total_bytes
 from suites.numerics.derived.reference import elements
 from suites.numerics.error_model import Truth
-from suites.numerics.traced import traced
+from suites.numerics.jaxpr import jaxpr_of
 from suites.numerics.verdict import wrong_outputs
 
 _MOST_BYTES = 32 << 20
@@ -186,7 +186,7 @@ def _work(operator: Operator, dtype: str, size: int) -> int:
     inputs = operator.sample(dtype, size, 0)
     count = sum(array.size for array in inputs)
     try:
-        return count + elements(traced(operator.reference, inputs).jaxpr)
+        return count + elements(jaxpr_of(operator.reference, inputs).jaxpr)
     except Exception:  # a reference that cannot be traced
         return count + sum(int(np.prod(out.shape)) for out in operator.outputs(*inputs))
 

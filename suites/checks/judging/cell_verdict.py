@@ -26,7 +26,7 @@ from suites.checks.judging.memory import (
 )
 from suites.checks.judging.reasons import error_text, status_of, with_inputs
 from suites.declare.answers import default_hint
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.kernels.kernel import AtLeast
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs, total_bytes

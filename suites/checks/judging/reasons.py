@@ -23,11 +23,11 @@ from reports import Status
 from suites.checks.judging import dependence
 from suites.checks.judging.memory import WrittenBeyond
 from suites.declare import answers
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.numerics import arrays
 from suites.numerics.arrays import Array, Inputs
-from suites.numerics.traced import formula, has_constants
+from suites.numerics.jaxpr import formula, has_constants
 from suites.numerics.verdict import Verdict
 
 DOUBTFUL = 1e3

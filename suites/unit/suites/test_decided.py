@@ -14,7 +14,7 @@ from suites.checks.drawn.drawn_truth import battery_truths, drawn_truth, gradien
 from suites.checks.drawn.many_sizes import MOST_WORK, large_sizes, memory_alone, small_sizes
 from suites.checks.judging.call_loops import work
 from suites.checks.judging.evidence import CheckFailed
-from suites.numerics.traced import keeps_zero_signs
+from suites.numerics.jaxpr import keeps_zero_signs
 from suites.ops import operators
 from suites.unit.suites.named_checks import run_check
 

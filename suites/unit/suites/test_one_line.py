@@ -10,7 +10,7 @@ from suites import Operator
 from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.reasons import kernel_lines, with_inputs
-from suites.numerics.traced import formula
+from suites.numerics.jaxpr import formula
 from suites.numerics.verdict import Verdict
 from suites.validate.finding import Finding
 
