@@ -16,9 +16,9 @@ from suites.backends.backend import register_backend as register_backend
 from suites.kernels.library import Library
 
 
-def _later(module: str, name: str, *given: Any) -> Callable[..., Any]:
+def _later(module: str, name: str, *first: Any) -> Callable[..., Any]:
     """A function of a module that is imported at the first call."""
-    return lambda *arguments: getattr(import_module(f"suites.{module}"), name)(*given, *arguments)
+    return lambda *arguments: getattr(import_module(f"suites.{module}"), name)(*first, *arguments)
 
 
 def _row(

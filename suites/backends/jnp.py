@@ -44,6 +44,6 @@ class JaxFunction(Kernel):
         return True
 
 
-def accept(given: Any) -> Kernel | None:
+def accept(declared: Any) -> Kernel | None:
     """Returns a function as a kernel."""
-    return JaxFunction(given) if callable(given) else None
+    return JaxFunction(declared) if callable(declared) else None

@@ -35,7 +35,7 @@ def merge(names: Sequence[str], runs: str | Path | None = None) -> Path:
         runs: The folder of the runs.
 
     Raises:
-        ReportError: A run is no part, or a part of something else, or is given twice.
+        ReportError: A run is no part, or a part of another run, or is given twice.
     """
     parts: dict[int, RunFile] = {}
     first: Run | None = None

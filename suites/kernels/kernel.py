@@ -120,8 +120,8 @@ class LaunchedKernel(Kernel):
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of the function of the bridge."""
-        made: Callable[..., Any] = type(self).wrapper(self.kernel, list(outs), **self.launch(inputs, outs))
-        return made
+        call: Callable[..., Any] = type(self).wrapper(self.kernel, list(outs), **self.launch(inputs, outs))
+        return call
 
     @property
     def returns_list(self) -> bool:

@@ -64,11 +64,11 @@ class LibraryCall(Kernel):
     prepare: Prepare
 
     @classmethod
-    def accepted(cls, given: Any) -> LibraryCall | None:
+    def accepted(cls, declared: Any) -> LibraryCall | None:
         """Returns what an author declares as a call of this library; None if it is no function."""
-        if isinstance(given, Kernel):
-            return given if isinstance(given, cls) else None
-        return cls(given) if callable(given) and not isinstance(given, type) else None
+        if isinstance(declared, Kernel):
+            return declared if isinstance(declared, cls) else None
+        return cls(declared) if callable(declared) and not isinstance(declared, type) else None
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """A function of JAX arrays, which cannot be traced. It returns a list of results."""
@@ -130,8 +130,8 @@ class LibraryProgram:
         return self._listed(result)
 
     def _prepared(self, arrays: tuple[Any, ...]) -> Callable[[], Any]:
-        kept, run = self._last
-        if not kept or any(one is not other for one, other in zip(kept, arrays, strict=True)):
+        last_arrays, run = self._last
+        if not last_arrays or any(one is not other for one, other in zip(last_arrays, arrays, strict=True)):
             run = self._prepare(*map(self._borrow, arrays))
             if self._keeps:
                 self._last = arrays, run

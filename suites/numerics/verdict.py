@@ -61,7 +61,7 @@ def judge(results: list[Array], truth: Truth) -> Verdict:
 def judge_where(
     judgeable: Sequence[Array], results: list[Array], truth: Truth, others: Sequence[Sequence[Array]] = ()
 ) -> Verdict:
-    """Compares results with truth where ``known`` is True, and no array of ``others`` has the same value there.
+    """Compares results with truth where ``judgeable`` is True; there, a value of an array in ``others`` is right too.
 
     Args:
         judgeable: For each output, False where an element may have any value.
