@@ -26,7 +26,7 @@ SEED = 20_260
 
 @dataclass(frozen=True)
 class Case:
-    """What a check or a timing runs on: one kernel on sample inputs. A record names it by its :attr:`cell`.
+    """One kernel on sample inputs, to be checked or timed. A record names it by its :attr:`cell`.
 
     Attributes:
         operator: The operator.
