@@ -42,7 +42,7 @@ nitpick_ignore_regex = [
     ("py:mod", r"(bridge|suites|reports)\..*"),
     ("py:func", r"bridge\.languages\.warp\.inputs\.declare_writes"),
     ("py:class", r"suites\.cells\.tables\.Table|suites\.checks\.register\.Test"),
-    ("py:class", r"suites\.backends\.kernel\.(AtLeast|Derivative)"),
+    ("py:class", r"suites\.kernels\.kernel\.(AtLeast|Derivative)"),
     ("py:class", r"bridge\.operator\.(registry\.Snapshot|operator_call\.Rules)"),
     (
         "py:.*",

@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from suites.processes.interruption import Interruption
+from suites.processes.interruption import INTERRUPTION
 
 _NEEDED = ("pandas", "pytest", "pytest_benchmark", "pytest_timeout", "rich", "scipy", "warp", "xdist")
 
@@ -43,8 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 3
     if arguments is not None:
         return _run(arguments)
-    interruption = Interruption()
-    interruption.install()
+    INTERRUPTION.install()
     lost = False
     try:
         code = _run(None)
@@ -57,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         code, lost = 3, True
         with contextlib.suppress(OSError):
             print(f"kernel-bridge: {error}", file=sys.stderr)
-    if interruption.happened or lost:
+    if INTERRUPTION.happened or lost:
         # Libraries that were interrupted while they started can free memory twice when the interpreter takes them down.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -58,7 +58,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="repeats the random choices of the session with this seed (default: a new one)",
     )
     group.addoption("--kb-record", action="store_true", help="record the checks, and end with their grid")
-    group.addoption("--kb-summary", metavar="FILE", default=None, help="append the grid as Markdown (with --kb-record)")
     group.addoption(
         "--kb-bench", action="store_true", help="time cells by pytest-benchmark (suites/bench/test_speed.py)"
     )

@@ -112,6 +112,8 @@ def load_run(path: str | Path) -> RunFile:
 def read_lines(path: Path) -> Iterator[bytes]:
     """Yields the lines of a file, each with its newline; a `.gz` file is decompressed piece by piece.
 
+    A `.gz` file that was cut short yields what it still holds.
+
     Raises:
         RunUnreadable: See `load_run`.
     """
@@ -123,7 +125,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
                 file = cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=file)))
             rest: list[bytes] = []
             length = 0
-            while piece := file.readline(_CHUNK):
+            while piece := _piece(file):
                 total += len(piece)
                 length += len(piece)
                 if length > LONGEST_LINE or total > MOST_BYTES:
@@ -137,11 +139,19 @@ def read_lines(path: Path) -> Iterator[bytes]:
                     rest, length = [], 0
             if rest:
                 yield b"".join(rest)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+    except (OSError, zlib.error, ValueError) as error:
         if isinstance(error, RunUnreadable):
             raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise RunUnreadable(f"{path}: cannot be read: {reason}.") from error
+
+
+def _piece(file: IO[bytes]) -> bytes:
+    """Returns the next line, or a part of a long one; nothing at the end of the file or of an archive that was cut."""
+    try:
+        return file.readline(_CHUNK)
+    except EOFError:
+        return b""
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -164,6 +174,8 @@ class _Reader:
         self._retried: set[CellKey] = set()
         self._status: dict[CellKey, Status] = {}
         self._is_open = False
+        self._next = 0
+        self._lost = 0
         self._headers: list[Run] = []
 
     def take(self, number: int, line: bytes) -> None:
@@ -175,6 +187,7 @@ class _Reader:
         try:
             content = decode(line)
         except DamagedLine as error:
+            self._lost += 1
             self.run.damaged.append(f"{self.run.path}:{number}: left out, {error}")
             self.problem(number, f"left out, {error}")
             return
@@ -240,18 +253,21 @@ class _Reader:
         self.run.end, self._is_open = end, False
 
     def _record(self, number: int, record: Record) -> None:
-        key, records = record.cell.key, self.run.records
-        if record.index != len(records):
-            self.problem(number, f"record {record.index} of the run is in the place of record {len(records)}")
+        key = record.cell.key
+        missing = record.index - self._next  # each damaged line may have held a record
+        if not 0 <= missing <= self._lost:
+            self.problem(number, f"record {record.index} of the run is in the place of record {self._next}")
         elif not self._is_open:
             self.problem(number, "a record without a begin line before it")
         elif key not in self.run.expected:
             self.problem(number, f"{record.cell.id} is no cell that the run announced")
         elif key in self._status and key not in self._retried:
             self.problem(number, f"a second record of {record.cell.id}, which was {self._status[key]} before")
+        self._lost -= max(0, min(missing, self._lost))
+        self._next = record.index + 1
         self._retried.discard(key)
         self._status[key] = record.status
-        records.append(record)
+        self.run.records.append(record)
 
 
 def _kernel(cell: Cell) -> tuple[str, str]:

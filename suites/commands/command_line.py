@@ -22,6 +22,7 @@ from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_option
 from reports.records.store import RUNS_VARIABLE, find_run
 from suites.cells.selection import Selection, SelectionError
 from suites.commands.variables import require_known_variables
+from suites.processes.interruption import INTERRUPTION
 
 DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
 
@@ -93,8 +94,9 @@ def selection_of(options: argparse.Namespace) -> Selection:
 
 def _was_interrupted(error: BaseException | None) -> bool:
     """Tells whether Ctrl-C caused an exception. During the import of an extension module it becomes an ImportError."""
-    return error is not None and (
-        isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__cause__ or error.__context__)
+    return INTERRUPTION.happened or (
+        error is not None
+        and (isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__cause__ or error.__context__))
     )
 
 
@@ -118,8 +120,6 @@ def _validate(options: argparse.Namespace) -> Exit:
         return _sanitize(options)
     selection = selection_of(options)
     _announce(f"checking the {selection.profile} profile on {options.device}")
-    from reports.judgement import judge
-    from reports.records.run_file import load_run
     from suites.validate.command import Workers, validate
 
     to_page = options.format != "terminal"
@@ -128,8 +128,7 @@ def _validate(options: argparse.Namespace) -> Exit:
         Workers(options.jobs, options.timeout),
         resume=options.resume,
         verbose=options.verbose,
-        quietly=to_page,
-        summary=options.summary,
+        quietly=not (options.verbose or options.pytest),
         seed=options.seed,
         more=options.pytest,
     )
@@ -144,7 +143,9 @@ def _validate(options: argparse.Namespace) -> Exit:
     if to_page or nothing_left or outcome.interrupted:
         code = _show_run(options, outcome.path, says=not outcome.interrupted, tables=to_page or nothing_left)
     else:
-        code = judge(load_run(outcome.path)).exit
+        from suites.validate.verdicts import show_verdicts
+
+        code = show_verdicts(options, outcome, shows=_show_command(options, outcome.path), typed=_typed(options))
     _say_how_to_go_on(options, outcome)
     if code is Exit.FINE and outcome.code not in (0, _NO_TESTS):
         raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
@@ -216,7 +217,6 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
     from reports.pages.run_page import page_of
     from reports.records.record import last_by_cell
     from reports.records.run_file import load_run
-    from reports.records.store import run_id
     from reports.render.page import show
     from reports.render.visible import visible
 
@@ -227,8 +227,15 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
     for line in judgement.lines if says else ():
         print(visible(f"{options.prog}: {line}"), file=sys.stderr)
     count = len(last_by_cell(run.records))
-    print(f"{count} cells, recorded in {path}; show them again: kernel-bridge show {run_id(path)}", file=sys.stderr)
+    print(f"{count} cells, recorded in {path}; show them again: {_show_command(options, path)}", file=sys.stderr)
     return judgement.exit
+
+
+def _show_command(options: argparse.Namespace, path: Path) -> str:
+    """Returns the command that shows a run, from the folder where the session was started."""
+    from reports.records.store import run_id
+
+    return shlex.join(["kernel-bridge", "show", run_id(path), *(["--runs", options.runs] if options.runs else [])])
 
 
 def _with_resumed_run(options: argparse.Namespace, outcome: Any) -> Any:
@@ -238,15 +245,20 @@ def _with_resumed_run(options: argparse.Namespace, outcome: Any) -> Any:
     return outcome
 
 
-def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
-    """Prints how to continue a session that ended early."""
-    if not (outcome.refusal or outcome.interrupted):
-        return
+def _typed(options: argparse.Namespace) -> list[str]:
+    """Returns the words after the name of the command, without ``--resume RUN``."""
     typed = [word for word in options.typed[1:] if word]
     if "--resume" in typed:
         index = typed.index("--resume")
         del typed[index : index + 2]
-    typed += ["--resume", str(outcome.path)]
+    return typed
+
+
+def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
+    """Prints how to continue a session that ended early."""
+    if not (outcome.refusal or outcome.interrupted):
+        return
+    typed = [*_typed(options), "--resume", str(outcome.path)]
     typed += ["--", *options.pytest] if options.pytest else []
     why = "interrupted" if outcome.interrupted else outcome.refusal.rstrip(".")
     left = f"{outcome.left} cells are left" if outcome.left else "no cell was added"

@@ -17,17 +17,14 @@ import pytest
 
 from reports import Cell, CellResult, Judgement, ReportError, Run, RunWriter, Status, judge, load_run, run_path
 from reports.options import Exit
-from reports.pages.run_page import doubt_tables, origin_of
-from reports.pages.verdicts import PROFILE, validation_tables
-from reports.render.job_summary import append_job_summary
-from reports.render.terminal import render as as_text
+from reports.pages.verdicts import PROFILE
 from reports.render.visible import visible
 from suites.cells.case import SEED
 from suites.cells.grid import no_device, why_skipped
 from suites.cells.runnable import require_known_names, require_runnable
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.drawn.session_choices import SEED_FLAG
-from suites.checks.judging.reasons import kernel_lines
+from suites.checks.judging.reasons import kernel_lines, passed_lines
 from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
 from suites.processes.preflight import usage_errors
 from suites.processes.preparation import temporary_folder
@@ -284,14 +281,25 @@ class ChecksSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Prints the failures, the grid, and the path of the run file."""
+        """Prints the verdicts of a session that a user started as pytest's; a command prints its own."""
         write = terminalreporter.write_line
         if self.refusal:
             write(visible(f"kernel-bridge: {self.refusal}"), red=True)
-        if self.writer.path.exists() and self._recorded and not self.refusal:
-            self._print_tables(terminalreporter)
+        elif self._recorded and self.writer.path.exists() and not self._config.option.kb_record:
+            judgement = judge(load_run(self.writer.path))
+            write("")
+            for line in judgement.lines:
+                write(visible(line), red=True)
+            for line in (*judgement.notes, *self.passes(), *self.failures()):
+                write(visible(line))
+            seconds, seed = time.monotonic() - self._begun, self._config.option.kb_seed
+            write(f"{len(self._recorded)} checks in {seconds:.0f} s; --seed {seed} repeats the random choices")
 
-    def _failures(self) -> list[str]:
+    def passes(self) -> list[str]:
+        """Returns a line for each operator with kernels of which every check passed."""
+        return passed_lines(self._recorded.values())
+
+    def failures(self) -> list[str]:
         """Returns a line for each kernel that failed, and names operators whose reference fails."""
         findings = self._recorded.values()
         lines = kernel_lines(findings, ("kernel-bridge", "validate", *self._selection.sources))
@@ -300,28 +308,3 @@ class ChecksSession:
             f"{operator}: jnp fails too. The reference or its error bound may be wrong; see {BOUNDS_PAGE}"
             for operator in sorted(doubtful)
         ]
-
-    def _print_tables(self, terminalreporter: pytest.TerminalReporter) -> None:
-        write = terminalreporter.write_line
-        order = [check.name for check in checks()]
-        run = load_run(self.writer.path)
-        judgement = judge(run)
-        write("")
-        for line in self._failures():
-            write(visible(line), red=True)
-        if self._config.option.kb_record:
-            tables = [*doubt_tables(judgement.lines), *validation_tables(run.records, order, failures=False)]
-            write(as_text(tables, width=terminalreporter._tw.fullwidth, color=terminalreporter.hasmarkup))
-        else:
-            for line in judgement.lines:
-                write(visible(line), red=True)
-        for note in judgement.notes:
-            write(note)
-        seconds = time.monotonic() - self._begun
-        location = f", recorded in {self.writer.path}" if self._config.option.kb_record else ""
-        write(f"{len(self._recorded)} cells in {seconds:.0f} s{location}")
-        seed = self._config.option.kb_seed
-        write(f"random choices come from seed {seed}; repeat them with --seed {seed}")
-        if self._config.option.kb_summary:
-            tables = [*doubt_tables(judgement.lines), *validation_tables(run.records, order)]
-            append_job_summary(tables, self._config.option.kb_summary, origin_of(run.records))

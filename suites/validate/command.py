@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from reports import ReportError, find_run, last_by_cell
+from reports.render.visible import visible
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.drawn.session_choices import SEED_FLAG
 from suites.processes import isolation
@@ -27,6 +30,10 @@ CELLS_OF_WORKER = 40
 
 MOST_JOBS = 16
 """Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
+
+
+SILENCE_S = 30
+"""Seconds after which a session that shows no terminal says how far it is."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,6 @@ def validate(
     resume: str | None = None,
     verbose: bool = False,
     quietly: bool = False,
-    summary: str | None = None,
     seed: int | None = None,
     more: Sequence[str] = (),
 ) -> SessionEnd:
@@ -67,9 +73,8 @@ def validate(
         workers: How the checks are spread.
         resume: A recorded run to continue.
         verbose: Whether to show a short traceback of each failure; otherwise a failure is one line.
-        quietly: Whether to leave out pytest's own output and the grid; a terminal then shows the progress.
-        summary: A file to which the grid is appended, as Markdown.
-        seed: Decides the random choices; None for new ones, or for those of the continued run.
+        quietly: Whether to leave out pytest's own output; a failed check has no traceback then.
+        seed: Repeats the random choices of a session; None makes new ones, or repeats the choices of a continued run.
         more: Further arguments of pytest.
 
     Raises:
@@ -77,7 +82,7 @@ def validate(
     """
     cells = _require(selection)
     jobs = default_jobs(cells) if workers.jobs is None else workers.jobs
-    watcher = _Watcher(shows=quietly)
+    watcher = _Watcher()
     with isolation.isolated() as (variables, scratch), patch.dict(os.environ, variables, clear=True):
         # Workers, and the process that they report to, share a GPU.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -96,20 +101,20 @@ def validate(
             words += ["-p", "no:terminal"]
         else:
             words += [
-                "-q",
+                "-qq",
                 "--no-header",
                 "--disable-warnings",
                 *(["--tb", "short"] if verbose else ["--tb", "no", "-rN"]),
             ]
-        words += ["--kb-summary", summary] if summary and not quietly else []
         if resume is not None:
             words += _resumed(resume, scratch)
         words += [] if seed is None else ["--kb-seed", str(seed)]
         code = pytest.main([*words, *more], plugins=[watcher])
     interrupted = code == pytest.ExitCode.INTERRUPTED
     return SessionEnd(
-        path=watcher.path, refusal=watcher.refusal, interrupted=interrupted, left=watcher.left, code=int(code)
-    )
+        path=watcher.path, refusal=watcher.refusal, interrupted=interrupted, left=watcher.left,
+        passes=watcher.passes, failures=watcher.failures, code=int(code),
+    )  # fmt: skip
 
 
 def _require(selection: Selection) -> int:
@@ -145,21 +150,45 @@ def _resumed(name: str, scratch: str) -> list[str]:
 class _Watcher:
     """Keeps the results of a session, as a pytest plugin, and shows the progress."""
 
-    def __init__(self, *, shows: bool):
+    def __init__(self) -> None:
         self.path: Path | None = None
         self.refusal: str | None = None
         self.left = 0
-        self._status = Console(stderr=True).status("collecting") if shows else None
-        self._done = 0
+        self.passes: list[str] = []
+        self.failures: list[str] = []
+        self._console = Console(stderr=True, highlight=False)
+        self._status = self._console.status("starting") if self._console.is_terminal else None
+        self._done = self._total = 0
+        self._begun = self._said = time.monotonic()
 
     def pytest_sessionstart(self) -> None:
         if self._status:
             self._status.start()
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._total = len(session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self._total = len(ids)
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if self._status and report.when == "teardown":
-            self._done += 1
-            self._status.update(f"{self._done} checks done")
+        if report.when != "teardown":
+            return
+        self._done += 1
+        seconds = time.monotonic() - self._begun
+        left = seconds / self._done * max(0, self._total - self._done)
+        text = f"{self._done} of {self._total} checks, {seconds:.0f} s, about {left:.0f} s left"
+        if self._status:
+            self._status.update(f"{text}: {visible(report.nodeid.partition('[')[2].rstrip(']'))}")
+        elif time.monotonic() - self._said > SILENCE_S:
+            self._said = time.monotonic()
+            print(f"kernel-bridge: {text}", file=sys.stderr, flush=True)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        if self._status:
+            self._status.stop()
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         from suites.validate.checks_plugin import PLUGIN
@@ -169,5 +198,5 @@ class _Watcher:
             self.path = session.writer.path if session.writer.path.exists() else None
             self.refusal = session.refusal
             self.left = session.left
-        if self._status:
-            self._status.stop()
+            self.passes, self.failures = session.passes(), session.failures()
+        self.pytest_sessionfinish()

@@ -108,24 +108,29 @@ def _add(name: str) -> Callable[[Sequence[Any], Sequence[Any]], Callable[..., An
     return make
 
 
-CUTLASS_ADD, CUTILE_ADD = VendorCall(_add("cutlass_add")), VendorCall(_add("cutile_add"))
-JAX_TVM_FFI_ADD, TVM_FFI_ADD = VendorCall(_add("jax_tvm_ffi_add")), FunctionKernel(_add("tvm_ffi_add"))
-"""The kernels of the operator add, which also show whether a vendor's call lowers here."""
-
-_PROBES = {
-    "jax_triton": ("jax_triton", VendorCall(_add("TRITON_ADD"))),
-    "cutlass": ("cutlass.jax", CUTLASS_ADD),
-    "cutile": ("cuda.tile.jax", CUTILE_ADD),
-    "jax_tvm_ffi": ("jax_tvm_ffi", JAX_TVM_FFI_ADD),
-    "tvm_ffi": ("cutlass.cute", TVM_FFI_ADD),
-    "mosaic_gpu": ("jax.experimental.pallas.mosaic_gpu", mosaic_elementwise(lambda x, y: [x + y])),
+ADDS: dict[str, FunctionKernel] = {
+    "jax_triton": VendorCall(_add("TRITON_ADD")),
+    "cutlass": VendorCall(_add("cutlass_add")),
+    "cutile": VendorCall(_add("cutile_add")),
+    "jax_tvm_ffi": VendorCall(_add("jax_tvm_ffi_add")),
+    "tvm_ffi": FunctionKernel(_add("tvm_ffi_add")),
+    "mosaic_gpu": mosaic_elementwise(lambda x, y: [x + y]),
 }
+"""The kernels of the operator add by backend. They also show whether a vendor's call lowers here."""
+
+_MODULES = {
+    "cutlass": "cutlass.jax",
+    "cutile": "cuda.tile.jax",
+    "tvm_ffi": "cutlass.cute",
+    "mosaic_gpu": "jax.experimental.pallas.mosaic_gpu",
+}
+"""The module that a backend imports, if its name differs from the id."""
 
 
 @functools.cache
 def why_missing(backend: str) -> str | None:
     """Why calls of a vendor do not work here, in one line; None if one lowers for CUDA."""
-    module, probe = _PROBES[backend]
+    module, probe = _MODULES.get(backend, backend), ADDS[backend]
     try:
         import_module(module)
     except Exception as error:  # some raise more than ImportError where there is no driver

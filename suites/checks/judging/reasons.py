@@ -230,6 +230,25 @@ def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-brid
     return [_line(several, command) for several in kernels.values()]
 
 
+def passed_lines(findings: Iterable[Any]) -> list[str]:
+    """Returns one line for each operator with kernels of which every check passed: ``cube PASSED: numba (17 checks)``.
+
+    Args:
+        findings: The findings of all checks.
+    """
+    statuses: dict[tuple[str, str], list[Status]] = {}
+    for finding in findings:
+        statuses.setdefault((finding.cell.operator, finding.cell.backend), []).append(finding.status)
+    operators: dict[str, dict[str, int]] = {}
+    for (operator, backend), several in statuses.items():
+        if Status.PASSED in several and not any(status.failed for status in several):
+            operators.setdefault(operator, {})[backend] = several.count(Status.PASSED)
+    return [
+        f"{operator} PASSED: {', '.join(backends)} ({sum(backends.values())} checks)"
+        for operator, backends in sorted(operators.items())
+    ]
+
+
 def _line(several: Sequence[Any], command: Sequence[str]) -> str:
     best = min(several, key=_rank)
     cell, cause = best.cell, IMPRECISE if _is_imprecise(best) else CAUSES[best.status]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from reports import Status
+from reports import Status, load_run
 from reports.options import Exit
 from suites.commands.command_line import main
 from suites.unit.processes import run
@@ -41,6 +41,28 @@ def shown(path, *command):
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
         code = main([*(command or ("show", str(path)))])
     return code, errors.getvalue().splitlines()
+
+
+def test_a_damaged_line_costs_one_record(runs):
+    records = [make_record(make_cell(size=size)) for size in range(1, 71)]
+    lines = whole(records).splitlines(keepends=True)
+    (runs / "a.jsonl").write_bytes(b"".join([*lines[:9], b'{"kind": "cell", garbage\n', *lines[10:]]))
+    code, errors = shown(None, "show", "a")
+    assert code == Exit.COULD_NOT_RUN
+    assert len(errors) < 5
+    assert any("a.jsonl:10: left out" in line for line in errors)
+    assert len(load_run(runs / "a.jsonl").records) == 69
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.9])
+def test_an_archive_that_was_cut_gives_what_it_holds(runs, kept):
+    records = [make_record(make_cell(size=size)) for size in range(1, 400)]
+    data = gzip.compress(whole(records), mtime=0)
+    (runs / "a.jsonl.gz").write_bytes(data[: int(len(data) * kept)])
+    held = load_run(runs / "a.jsonl.gz")
+    assert len(held.records) > 399 * kept / 3
+    assert not held.is_complete
+    assert shown(None, "show", "a")[0] == Exit.COULD_NOT_RUN
 
 
 @pytest.mark.parametrize(

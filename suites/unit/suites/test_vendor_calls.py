@@ -51,7 +51,8 @@ def test_a_kernel_lowers_in_each_dtype_with_and_without_a_part_of_a_block(operat
         pytest.skip(why)
     for size in (1000, 4096) if backend is BACKENDS["jax_triton"] else (0, 1000, 4096):  # launches for no elements vary
         with jax.enable_x64(dtype.endswith("64")):
-            inputs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in operator.sample(dtype, size, 0)]
+            sample = operator.sample(dtype, size, 0)
+            inputs = [jax.ShapeDtypeStruct(each.shape if size else (0,), each.dtype) for each in sample]
             call = backend.build(operator.kernels[backend], operator.outputs(*inputs), inputs)
             text = jax.jit(call).trace(*inputs).lower(lowering_platforms=("cuda",)).as_text()
         assert ("custom_call" in text) == (size > 0)
@@ -59,7 +60,7 @@ def test_a_kernel_lowers_in_each_dtype_with_and_without_a_part_of_a_block(operat
 
 @pytest.mark.parametrize("name", VENDORS)
 def test_what_cannot_run_is_a_reason_in_one_line(name, monkeypatch):
-    module = vendor_calls._PROBES[name][0]
+    module = vendor_calls._MODULES.get(name, name)
     vendor_calls.why_missing.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     assert vendor_calls.why_missing(name).startswith(f"{module} does not import (ModuleNotFoundError: ")
@@ -69,7 +70,7 @@ def test_what_cannot_run_is_a_reason_in_one_line(name, monkeypatch):
         raise RuntimeError("not with this JAX\nsecond line")
 
     monkeypatch.setitem(sys.modules, module, np)
-    monkeypatch.setitem(vendor_calls._PROBES, name, (module, vendor_calls.VendorCall(fails)))
+    monkeypatch.setitem(vendor_calls.ADDS, name, vendor_calls.VendorCall(fails))
     why = vendor_calls.why_missing(name)
     assert why == f"{module} does not lower with JAX {jax.__version__} here (RuntimeError: not with this JAX)"
     vendor_calls.why_missing.cache_clear()
@@ -95,6 +96,6 @@ def test_a_call_is_batched_by_nobody_where_it_says_so():
     if why := reason_or_none(BACKENDS["cutlass"]):
         pytest.skip(why)
     vector = jax.ShapeDtypeStruct((8,), np.float32)
-    call = BACKENDS["cutlass"].build(vendor_calls.CUTLASS_ADD, [vector], [vector, vector])
+    call = BACKENDS["cutlass"].build(vendor_calls.ADDS["cutlass"], [vector], [vector, vector])
     with pytest.raises(NotImplementedError):
         jax.eval_shape(jax.vmap(call), *[jax.ShapeDtypeStruct((3, 8), np.float32)] * 2)
