@@ -20,24 +20,10 @@ def helper(v):
     return v * VALUE
 KERNEL helper(x[i])
 
-=== vectorize
-@numba.vectorize
-def helper(v):
-    return v * VALUE
-KERNEL helper(x[i])
-
 === cfunc
 @numba.cfunc('f4(f4)')
 def helper(v):
     return v * VALUE
-KERNEL helper(x[i])
-
-=== intrinsic
-@intrinsic
-def helper(context, v):
-    def codegen(context, builder, signature, args):
-        return builder.fmul(args[0], args[0].type(VALUE))
-    return v(v), codegen
 KERNEL helper(x[i])
 
 === overload
@@ -55,15 +41,6 @@ def kernel(x, out):
         out[i] = x[i] * 2.0
         if not x[i] == x[i] + 0.0 * np.float32(np.inf):
             out[i] = x[i] * 2.0
-
-=== parallel helper
-@numba.njit(parallel=True)
-def helper(x, out):
-    for i in numba.prange(x.size):
-        out[i] = x[i] * VALUE
-@numba.njit
-def kernel(x, out):
-    helper(x, out)
 
 === exception
 @numba.njit
@@ -95,7 +72,7 @@ SAME_RESULT = frozenset({"fast math"})
 
 _IMPORTS = """
 import numba, numpy as np
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 """
 
 

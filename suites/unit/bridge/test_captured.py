@@ -37,15 +37,6 @@ def closing_over(weights):
     return numba_kernel(kernel, OUT)(X)
 
 
-def warp_closing_over(weights):
-    @warp_kernels.forward_only
-    def kernel(x: warp_kernels.VECTOR, out: warp_kernels.VECTOR):
-        i = wp.tid()
-        out[i] = x[i] * weights[i]
-
-    return jax_kernel(kernel)(X)
-
-
 def warp_calling(scalar):
     @wp.func
     def weigh(value: float):
@@ -62,8 +53,7 @@ def warp_calling(scalar):
 CALLS = {
     "a helper": (lambda: numba_kernel(of_a_helper, OUT)(X), "weighted", "WEIGHTS"),
     "a traced array": (lambda: jax.jit(closing_over)(WEIGHTS), "kernel", "weights"),
-    "warp": (lambda: warp_closing_over(WEIGHTS), "kernel", "weights"),
-    "warp, a function": (lambda: warp_calling(SCALAR), "weigh", "scalar"),
+    "warp": (lambda: warp_calling(SCALAR), "weigh", "scalar"),
 }
 
 

@@ -5,9 +5,6 @@ import os
 
 import pytest
 
-from bridge import BridgeError
-from bridge.ffi.plans.device import DevicePlan
-from bridge.ffi.target import Target, key_of
 from bridge.languages import Compiled
 
 
@@ -28,18 +25,3 @@ def test_a_forked_process_is_another_one():
     # Both count on from the same number.
     assert theirs.rsplit("-", 1)[0] != ours.rsplit("-", 1)[0]
     assert ours.rsplit("-", 1)[0] == compiled(None).identity.rsplit("-", 1)[0]
-
-
-def test_two_descriptions_of_one_key_are_refused(monkeypatch):
-    def built():
-        return DevicePlan("none", [], [(0, 4)], [])
-
-    own = Target("bridge_test", "cpu", lambda: None)
-    monkeypatch.setattr(own, "install", lambda: None)
-    entry = own.publish("first", built)
-    assert own.publish("first", built) == entry
-    assert own.publish("second", built) != entry
-    monkeypatch.setattr("bridge.ffi.target.key_of", lambda description: key_of("first"))
-    with pytest.raises(BridgeError, match="third has the key of another kernel"):
-        own.publish("third", built)
-    assert len(own) == 2

@@ -16,7 +16,6 @@ from bridge.ffi.cuda.devices import Limits
 from bridge.ffi.plans.device import Patch
 from bridge.languages import Signature
 from bridge.languages.launch_shape import LaunchShape
-from bridge.languages.machine_code import load_for_each_chip
 from bridge.languages.numba_cuda import cuda_compilation, cuda_jit
 from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition
@@ -113,68 +112,15 @@ class TestNumbaCuda:
         error = cuda_compilation.refused(CudaDefinition.of(cuda.jit(names["use"])), types, caught.value)
         assert re.search(rf" has {operation}.*\. A scalar is an array of 0 dimensions .* n\[\(\)\]", str(error))
 
-    @pytest.fixture
-    def compiled(self, devices, monkeypatch):
-        cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-        monkeypatch.setattr(cuda, "gpus", {ordinal: _Gpu(ordinal, of) for ordinal, of in CAPABILITIES.items()})
-        loads = []
-        library = SimpleNamespace(
-            get_cufunc=lambda: loads.append("loaded") or SimpleNamespace(handle=10),
-            get_cubin=lambda cc: SimpleNamespace(code=bytes(cc)),
-            _cufunc_cache={},
-        )
-        compiled = SimpleNamespace(
-            _codelibrary=library, loads=loads, _bridge_code="code", bind=lambda: None, cooperative=False
-        )
-        monkeypatch.setattr(cuda_jit, "compile_kernel", lambda definition, arrays: compiled)
-        return compiled
-
-    def build(self, shape=SHAPE):
-        definition = cuda_jit.define(numba.cuda.jit(kernels.copy.py_func))
-        return cuda_jit.LANGUAGE.compile(definition, CudaOptions(shape), SIGNATURE, "cuda").load()
-
-    def test_each_device_gets_a_handle_and_each_architecture_is_loaded_once(self, compiled, monkeypatch):
-        built = self.build()
-        (launch,) = built.launches
-        assert launch.handles == (10, 0, 12)
-        assert LaunchShape(launch.grid, launch.block, launch.shared_bytes) == SHAPE
-        assert not launch.cooperative
-        assert launch.patches == (Patch(4, 0), Patch(11, 1))
-        assert launch.blob == (0, 0, 100, 4, 0, 100, 4) * 2
-        assert len(compiled.loads) == 2
-        assert set(compiled._codelibrary._cufunc_cache) == {0, 2}  # where Numba's own launches look
-
     @pytest.mark.parametrize(
         ("dtype", "cure"), [("uint4", "Convert it to uint8"), ("float8_e5m2", "Convert it to float32")]
     )
-    def test_dtypes_that_numba_has_not_are_refused_by_name(self, compiled, dtype, cure):
+    def test_dtypes_that_numba_has_not_are_refused_by_name(self, dtype, cure):
+        pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
         definition = cuda_jit.define(numba.cuda.jit(kernels.copy.py_func))
         signature = Signature.of("k", [jax.ShapeDtypeStruct((4,), dtype)], [VECTOR], (), with_extents=True)
         with pytest.raises(KernelCompileError, match=rf"Numba-CUDA has no {dtype} arrays\. {cure} before the call"):
             cuda_jit.LANGUAGE.check(definition, CudaOptions(SHAPE), signature)
-
-
-class _Gpu:
-    """One of ``numba.cuda.gpus``: its context is current in a ``with`` block."""
-
-    def __init__(self, ordinal, capability):
-        self.compute_capability = divmod(capability, 10)
-        self._ordinal = ordinal
-
-    def __enter__(self):
-        self._current = driver.current(self._ordinal)
-        self._current.__enter__()
-
-    def __exit__(self, *error):
-        self._current.__exit__(*error)
-
-
-def test_a_kernel_is_compiled_once_for_each_kind_of_gpu(devices, monkeypatch):
-    monkeypatch.setattr(ordinals, "local_ordinals", lambda: [0, 1, 2])
-    monkeypatch.setattr(driver, "compute_capability", {0: 80, 1: 90, 2: 80}.get)
-    compiled = []
-    made = load_for_each_chip(lambda each: compiled.append(each) or each, lambda code, ordinal: 10 * code + ordinal)
-    assert (made, compiled) == (((800, 901, 802), {80: 80, 90: 90}), [80, 90])
 
 
 def test_arrays_are_passed_as_numba_cuda_passes_them():

@@ -97,12 +97,10 @@ class TestAnywhere:
                 raise ValueError("no_cache is not supported")
             return make(**options)
 
-        make, compiled = core.ProgramOptions, []
-        for program_options in (lambda **options: asked.append(options["no_cache"]) or make(**options), too_old):
-            monkeypatch.setattr(core, "ProgramOptions", program_options)
-            compiled.append(define(SOURCE + f"// {len(compiled)}", "scale<float>", ()).compile("sm_90").content)
-        assert asked == [True, True, None]
-        assert all(content.startswith(b"\x7fELF") for content in compiled)
+        make = core.ProgramOptions
+        monkeypatch.setattr(core, "ProgramOptions", too_old)
+        assert define(SOURCE + "//", "scale<float>", ()).compile("sm_90").content.startswith(b"\x7fELF")
+        assert asked == [True, None]
 
     def test_launches_sources_and_options_have_keys_of_their_own(self):
         def key(kernel):

@@ -6,7 +6,6 @@ import struct
 import sys
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -16,7 +15,7 @@ from bridge.languages import cutile, machine_code
 from suites.backends.cutile import MISSING, ct, kernel
 from suites.unit.bridge import copies_in_blocks
 from suites.unit.bridge.entries import call_in
-from suites.unit.bridge.test_cuda_raw import HAS_GPU, exported, gpu
+from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
@@ -119,14 +118,6 @@ def test_each_kind_of_gpu_gets_its_own_code(monkeypatch):
 
 @gpu
 class TestOnGpu:
-    def test_results_batches_loops_and_exported_programs(self):
-        np.testing.assert_array_equal(shifted()(X), X + 2)
-        np.testing.assert_array_equal(jax.vmap(shifted())(jnp.stack([X, X + 1])), np.stack([X + 2, X + 3]))
-        np.testing.assert_array_equal(jax.lax.fori_loop(0, 5, lambda _, x: shifted()(x), X), X + 10)
-        np.testing.assert_array_equal(exported(shifted(), OUT).call(X), X + 2)
-        alias = jax.jit(shifted(input_output_aliases={0: 0}), donate_argnums=0)
-        np.testing.assert_array_equal(alias(jnp.asarray(X)), X + 2)
-
     @pytest.mark.parametrize("shape", [(30, 50), (5, 5), (32, 64)])
     def test_numbers_and_tuples(self, shape):
         x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)

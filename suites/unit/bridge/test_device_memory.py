@@ -40,13 +40,6 @@ def test_release_gives_back_what_the_pool_keeps(driver):
     assert driver.of("cuMemPoolTrimTo") == [("pool", 0)]
 
 
-def test_the_pattern_of_tests_fills_temporaries(driver):
-    memory, context = StreamMemory(5, 0), Context()
-    with device_memory.filled_with(0xA7):
-        block = memory(context, 100)
-    assert driver.of("cuMemsetD8Async") == [(block.device_pointer_value, 0xA7, 100, 5)]
-
-
 def test_memory_that_is_used_up_is_an_error_of_its_own(driver, monkeypatch):
     monkeypatch.setattr(driver, "cuMemAllocFromPoolAsync", lambda *of: (2, 0), raising=False)
     monkeypatch.setattr(device_memory.driver, "error_text", lambda status: f"status {status}")

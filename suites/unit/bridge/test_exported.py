@@ -5,9 +5,9 @@ import jax.export
 import numpy as np
 import pytest
 
-from bridge import export_checks, jax_kernel
+from bridge import export_checks, jax_kernel, warp_callable
 from suites.kernels.warp.blocks import wp
-from suites.unit.bridge import toy_c, warp_kernels
+from suites.unit.bridge import test_warp_callable, toy_c, warp_kernels
 from suites.unit.bridge.test_identity import X, wrapped
 from suites.unit.processes import output
 
@@ -38,12 +38,17 @@ def other_scale():
     return scale
 
 
+def first_of(function):
+    call = warp_callable(function)
+    return lambda x: call(x)[0]
+
+
 def calls():
     """By the name of its kernel: a call, which defines the kernel."""
     found = {f"Numba kernel 'kernel', {kind}": wrapped(kind, 2) for kind in KINDS}
     if toy_c.COMPILER is not None:
         found["C function 'add'"] = toy_c.c_kernel(ADD, "add", SPEC)
-    return {**found, "Warp kernel": of_warp}
+    return {**found, "Warp kernel": of_warp, "Warp function": first_of(test_warp_callable.stencils)}
 
 
 OTHER_PROCESS = """
@@ -67,6 +72,7 @@ keep = [test_exported.wrapped(kind, 3) for kind in test_exported.KINDS]
 if toy_c.COMPILER is not None:
     keep.append(toy_c.c_kernel(test_exported.ADD.replace("+ 1", "- 1"), "add", test_exported.SPEC))
 keep.append(bridge.jax_kernel(test_exported.other_scale()))
+keep.append(bridge.warp_callable(test_exported.test_warp_callable.zeroes))
 attempt("another")
 keep.append(test_exported.calls())
 test_exported.of_warp(X)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.linalg import cython_blas
 
-from bridge import SignatureError, XLACustomKernel, debug_mode, export_checks, native_kernel
+from bridge import SignatureError, export_checks, native_kernel
 from suites.unit.bridge.c_libraries import compiled
 from suites.unit.processes import output
 
@@ -38,12 +38,6 @@ void each_kind(int8_t a, uint8_t b, int16_t c, uint16_t d, int32_t e, uint32_t f
 @numba.cfunc(numba.types.void(numba.types.CPointer(numba.float32), numba.int64, numba.types.CPointer(numba.float32)))
 def triple(x, n, out):
     for i in range(n):
-        out[i] = 3 * x[i]
-
-
-@numba.cfunc(triple._sig)
-def forgetful(x, n, out):
-    for i in range(n - 1):
         out[i] = 3 * x[i]
 
 
@@ -136,22 +130,6 @@ def exported(call, *shape):
     """A program for any extent ``n``."""
     spec = Spec(jax.export.symbolic_shape(", ".join(map(str, shape))), np.float32)
     return jax.export.export(jax.jit(call), disabled_checks=export_checks())(spec)
-
-
-@pytest.mark.parametrize(
-    "size_bytes",
-    [
-        lambda x: x.size * 4,
-        lambda x: x.shape[0] * x.shape[-1] * x.itemsize,
-        lambda x: len(x) * x.shape[-1] * 2**x.ndim,
-        lambda x: max(1, int(x.size)) * 8 // 2,
-        lambda x: x.nbytes if x.shape[0] == len(x) else 0,
-    ],
-)
-def test_a_function_is_called_with_what_python_computes_of_the_extents(size_bytes):
-    call = native_kernel(MEMCPY, same, lambda x, out: (out, x, size_bytes(x)), argtypes=COPIES)
-    np.testing.assert_array_equal(call(X), X)
-    np.testing.assert_array_equal(jax.vmap(call)(jnp.stack([X, -X])), jnp.stack([X, -X]))
 
 
 def test_symbolic_extents_are_multiplied_and_added_where_native_code_runs():
@@ -249,15 +227,3 @@ def test_a_program_of_any_size_finds_the_function_by_its_library_in_another_proc
 def test_a_function_in_memory_alone_cannot_be_exported():
     with pytest.raises(Exception, match=r"^triple cannot be exported: its machine code is in no file\. Load it from"):
         jax.export.export(native_kernel(triple, same, over_all), disabled_checks=export_checks())(same(X))
-
-
-def test_as_a_backend_of_an_operator_and_in_debug_mode():
-    op = XLACustomKernel("triple", outs=same)
-    op.def_kernel("native", "cpu", lambda outs: native_kernel(triple, outs, over_all))
-    op.def_jnp_kernel(lambda outs: lambda x: 3 * x)
-    assert op.defaults["cpu"] == "native"
-    np.testing.assert_array_equal(jax.vmap(op)(X), 3 * X)
-    with debug_mode():
-        np.testing.assert_array_equal(op(X), 3 * X)
-        with pytest.raises(jax.errors.JaxRuntimeError, match="forgetful did not write 1 of 12"):
-            jax.block_until_ready(native_kernel(forgetful, same, over_all)(X))

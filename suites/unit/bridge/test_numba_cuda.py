@@ -104,13 +104,6 @@ class TestKernel:
 @gpu
 @pytest.mark.parametrize("replay", [False, True], ids=["each call", "replay"])
 class TestCallable:
-    def test_two_kernels_and_a_temporary_under_every_transformation(self, replay):
-        call, x = numba_cuda_callable(absolute, OUT, replay=replay), jnp.asarray(X)
-        np.testing.assert_allclose(call(x), abs(X), rtol=1e-6)
-        np.testing.assert_allclose(jax.lax.scan(lambda c, _: (call(c), None), x, length=5)[0], abs(X), rtol=1e-6)
-        xs = jnp.stack([x, 2 * x, 3 * x], axis=1)
-        np.testing.assert_allclose(jax.jit(jax.vmap(call, in_axes=1))(xs), np.abs(xs.T), rtol=1e-6)
-
     def test_a_temporary_lives_until_its_work_is_done(self, replay):
         call, wrong = numba_cuda_callable(absolute, OUT, replay=replay), []
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, KernelTypeError, LaunchError, XLACustomKernel, export_checks, numba_cuda_kernel
+from bridge import KernelCompileError, KernelTypeError, LaunchError, numba_cuda_kernel
 from bridge.ffi.plans.device import Patch
 from bridge.languages.numba_cuda import cuda_jit, mlir
 from suites.backends.numba_cuda_mlir import ported
@@ -61,8 +61,10 @@ def test_a_kernel_is_compiled_for_each_kind_of_gpu_and_gets_memrefs(wrap, device
     assert mlir.memref_words(8, ()) == ([0, 0, 0], (0, 1))
 
 
-@pytest.mark.parametrize("capability", [80, 90, 100])
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "bfloat16", "float64", "complex64"])
+@pytest.mark.parametrize(
+    ("capability", "dtype"),
+    [(80, "float16"), (100, "bool"), *((90, each) for each in ("uint64", "bfloat16", "float64", "complex64"))],
+)
 def test_kernels_compile_for_three_generations_without_a_gpu(wrap, capability, dtype):
     with jax.enable_x64(True):
         spec = jax.ShapeDtypeStruct((N,), dtype)
@@ -154,19 +156,6 @@ class TestOnGpu:
     def call(self, kernel=scale, **options):
         return numba_cuda_kernel(kernel, OUT, **{"launch_dims": N, **options})
 
-    def test_results_batches_loops_and_exported_programs(self):
-        call = self.call()
-        np.testing.assert_array_equal(call(X), 2 * X)
-        np.testing.assert_array_equal(jax.vmap(call)(jnp.stack([X, X + 1])), 2 * np.stack([X, X + 1]))
-        np.testing.assert_array_equal(jax.lax.fori_loop(0, 5, lambda _, x: call(x), X), 32 * X)
-        program = jax.export.export(jax.jit(call), platforms=("cuda",), disabled_checks=export_checks())(OUT)
-        np.testing.assert_array_equal(program.call(X), 2 * X)
-
-    def test_both_compilers_run_in_one_program(self):
-        numba = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-        older = self.call(kernel_at(0, cuda=numba))
-        np.testing.assert_array_equal(jax.jit(lambda x: older(self.call()(older(x))))(X), 8 * X)
-
     def test_an_input_is_updated_in_place_and_a_grid_waits(self):
         in_place = self.call(kernel_at(0, SOURCE.replace("out[i] =", "x[i] =")), input_output_aliases={0: 0})
         np.testing.assert_array_equal(jax.jit(in_place, donate_argnums=0)(jnp.asarray(X)), 2 * X)
@@ -183,8 +172,3 @@ class TestOnGpu:
         )
         call = self.call(backwards, launch_dims=None, grid=1, block=N, shared_mem=100_000)
         np.testing.assert_array_equal(call(X), X[::-1])
-
-    def test_an_operator_takes_the_kernel(self):
-        operator = XLACustomKernel("scale", outs=lambda x: OUT)
-        operator.def_numba_cuda_kernel(lambda outs: self.call())
-        np.testing.assert_array_equal(operator(X), 2 * X)

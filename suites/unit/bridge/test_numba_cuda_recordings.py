@@ -1,7 +1,5 @@
 """What callables do through Numba-CUDA, and what can be recorded: without a GPU, for nothing is launched."""
 
-import inspect
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,17 +9,11 @@ from bridge import RecordingError, numba_cuda_callable
 from suites.unit.bridge.cuda_examples import HAS_GPU, OUT, N, absolute, cuda, gpu, run_threads, square, square_root
 from suites.unit.bridge.entries import call_in
 
-from numba.cuda.cudadrv.driver import Context  # isort: skip
-from numba.cuda.cudadrv.driver import driver as numbas_driver  # isort: skip
-from numba.cuda.dispatcher import CUDADispatcher, _Kernel  # isort: skip
-
-from bridge.languages.numba_cuda.patches import launch_by_numba  # isort: skip
 from bridge.languages.numba_cuda.recording import record  # isort: skip
 from suites.unit.bridge.without_gpu import recording_without_gpu  # isort: skip
 
 PLATFORM = "cuda" if HAS_GPU else "cpu"
 ARRAY = ((N,), np.dtype(np.float32))
-KERNEL = square
 
 
 @pytest.fixture
@@ -150,61 +142,6 @@ def test_work_of_other_libraries_on_the_stream_is_refused(driver):
     driver.nodes = 1
     with pytest.raises(RecordingError, match=r"absolute did work on the stream that is no launch through Numba-CUDA"):
         recorded(absolute)
-
-
-def test_another_global_is_another_code(driver, monkeypatch):
-    def run(x, out, stream):
-        KERNEL[4, 256, stream](x, out)
-
-    first = recorded(run)
-    monkeypatch.setitem(globals(), "KERNEL", square_root)
-    assert recorded(run).code != first.code
-
-
-def test_a_function_runs_in_its_own_module_while_other_threads_use_the_gpu(driver):
-    def run(x, out, stream):
-        global RUNS
-        RUNS += 1
-        square[4, 256, stream](x, out)
-
-    before = RUNS
-    recorded(run)
-    assert before + 1 == RUNS
-    assert [mode for _, mode in driver.of("cuStreamBeginCapture")] == ["relaxed"]
-    assert driver.of("cuStreamCreate") == [(1,)]  # it does not wait for the default stream
-
-
-RUNS = 0
-
-
-def own(replaced, name):
-    """Numba's function, which a patch calls."""
-    return inspect.getclosurevars(replaced).nonlocals[name]
-
-
-PATCHES = {
-    "Context.memalloc": (absolute, Context, "memalloc", lambda: own(Context.memalloc, "allocate_by_numba")),
-    "_Kernel.launch": (absolute, _Kernel, "launch", lambda: launch_by_numba),
-    "CUDADispatcher.__getitem__": (
-        lambda x, out, stream: square[[4], np.int64(256), stream](x, out),
-        CUDADispatcher, "__getitem__", lambda: own(CUDADispatcher.__getitem__, "configure_by_numba")),
-    "driver": (absolute, numbas_driver, "__class__", lambda: type(numbas_driver).__base__),
-}  # fmt: skip
-"""What needs each patch of Numba-CUDA, and what it replaces."""
-
-
-@pytest.mark.parametrize("patch", PATCHES)
-def test_each_patch_is_needed_still(driver, monkeypatch, patch):
-    function, owner, name, original = PATCHES[patch]
-    assert recorded(function).launches
-    monkeypatch.setattr(owner, name, original())
-    if patch == "driver":
-        with pytest.raises(RecordingError) as refused:
-            recorded(synchronises)
-        assert "cuStreamSynchronize" not in str(refused.value)
-    else:
-        with pytest.raises(RecordingError):
-            recorded(function)
 
 
 def test_a_kernel_from_numbas_disk_cache_is_recorded(driver):

@@ -1,7 +1,5 @@
 """A kernel of the bridge leaves plain Numba code alone: both share one engine, which finds code by its name."""
 
-import pytest
-
 from suites.unit.processes import output
 
 START = """
@@ -63,6 +61,5 @@ assert got == 8
 """
 
 
-@pytest.mark.parametrize("program", [RECURSIVE, OBJECTS], ids=["a helper with a constant argument", "objects"])
-def test_plain_numba_is_right_after_a_kernel_that_shares_its_helpers(program):
-    output("-c", START + program)
+def test_plain_numba_is_right_after_a_kernel_that_shares_its_helpers():
+    output("-c", START + RECURSIVE + OBJECTS)

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from bridge import numba_kernel
-from suites.backends import BACKENDS
-from suites.ops import operators
 from suites.unit.bridge import kernels
 from suites.unit.bridge.entries import call_in
 
@@ -103,11 +101,3 @@ def test_what_only_reads_an_input_gets_no_copy_and_what_cannot_be_followed_does(
 
     for kernel, expected in ((kernels.double_parallel, ()), (reads, ()), (reads_in_python, (0,))):
         assert copied(numba_kernel(kernel, OUT), jnp.arange(4.0)) == expected
-
-
-@pytest.mark.parametrize("backend", [BACKENDS["numba"], BACKENDS["numba_parallel"]], ids=lambda backend: backend.id)
-@pytest.mark.parametrize("operator", operators().values(), ids=lambda operator: operator.name)
-def test_no_kernel_of_the_built_in_operators_gets_a_copy(operator, backend):
-    kernel = operator.kernels[backend]
-    inputs = operator.sample(operator.dtypes[0], 1024, 0)
-    assert copied(kernel.build(inputs, operator.outputs(*inputs)), *inputs) == ()

@@ -184,13 +184,6 @@ class TestCalls:
         assert [exported.mlir_module().count(f"@{name}(") for name in ("bridge_cpu", "bridge_cuda")] == [1, 1]
         np.testing.assert_array_equal(exported.call(X), 2 * X)
 
-    def test_a_side_effect_keeps_a_call_whose_results_are_unused(self):
-        def effects(**options):
-            op = operator(**options)
-            return bool(jax.make_jaxpr(jax.jit(lambda x: (op(x), x)[1]))(X).effects)
-
-        assert (effects(), effects(has_side_effect=True)) == (False, True)
-
 
 CHANGES = {
     "a kernel": lambda op: op.def_jnp_kernel(constant(100)),

@@ -12,8 +12,7 @@ import pytest
 import bridge
 from bridge import KernelTypeError
 from suites.kernels.warp.blocks import wp
-from suites.unit.bridge import copies_in_blocks, kernels, warp_kernels
-from suites.unit.bridge.entries import call_in
+from suites.unit.bridge import kernels, warp_kernels
 from suites.unit.processes import output
 
 cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
@@ -45,15 +44,10 @@ WRAPPERS = {
     "warp_callable": (bridge.warp_callable(launch), ()),
     "XLACustomKernel": (operator(), ()),
 }
-ON_GPU = {
-    "triton_kernel": lambda: bridge.triton_kernel(copies_in_blocks.block_copy, SPEC, grid=1, n=4, BLOCK=4),
-    "cutile_kernel": lambda: bridge.cutile_kernel(copies_in_blocks.tile_copy, SPEC, grid=1, shift=1.0, SIZE=4),
-    "cuda_raw_kernel": lambda: bridge.cuda_raw_kernel("", "f", SPEC, launch_dims=4, scalars=(np.int32(4),)),
-}
 
 RUN = """
 import pickle, sys
-for call, arguments in pickle.load(open(sys.argv[1], "rb")):
+for call, arguments in [each for path in sys.argv[1:] for each in pickle.load(open(path, "rb"))]:
     results = call(*arguments)
     print([float(each) for each in (results[0] if isinstance(results, list) else results)])
 """
@@ -90,18 +84,14 @@ with open(sys.argv[1], "wb") as file:
 """
 
 
-def test_wrappers_of_modules_run_in_a_fresh_process(tmp_path):
-    with open(tmp_path / "calls", "wb") as file:
+def test_wrappers_of_modules_and_of_a_script_run_in_a_fresh_process(tmp_path):
+    with open(tmp_path / "of modules", "wb") as file:
         pickle.dump([(call, (X, *values)) for call, values in WRAPPERS.values()], file)
-    lines = output("-c", RUN, tmp_path / "calls").splitlines()
-    assert [line for line in lines if line.startswith("[")] == [str((2 * np.arange(1.0, 5.0)).tolist())] * len(WRAPPERS)
-
-
-def test_wrappers_of_a_script_run_in_a_fresh_process(tmp_path):
     (tmp_path / "script.py").write_text(MAIN)
-    output(tmp_path / "script.py", tmp_path / "calls")
-    lines = output("-c", RUN, tmp_path / "calls").splitlines()
-    assert [line for line in lines if line.startswith("[")] == ["[0.0, 0.5, 1.0, 1.5]"] * 5
+    output(tmp_path / "script.py", tmp_path / "of script")
+    lines = output("-c", RUN, tmp_path / "of modules", tmp_path / "of script").splitlines()
+    expected = ["[2.0, 4.0, 6.0, 8.0]"] * len(WRAPPERS) + ["[0.0, 0.5, 1.0, 1.5]"] * 5
+    assert [line for line in lines if line.startswith("[")] == expected
 
 
 @pytest.mark.parametrize("module", [pickle, cloudpickle])
@@ -116,15 +106,6 @@ def test_what_is_unpickled_computes_the_same(name, module):
 def test_a_process_that_has_the_wrapper_gets_that_one():
     call, _ = WRAPPERS["numba_kernel"]
     assert pickle.loads(pickle.dumps(call)) is copy.copy(call) is copy.deepcopy(call) is call
-
-
-@pytest.mark.parametrize("name", ON_GPU)
-def test_kernels_for_a_gpu_keep_their_content(name):
-    pytest.importorskip({"t": "triton", "c": "cuda.tile"}[name[0]] if name != "cuda_raw_kernel" else "cuda.core")
-    call = ON_GPU[name]()
-    again = pickle.loads(cloudpickle.dumps(call))
-    assert again is call
-    assert call_in(again, SPEC).describe("cuda") == call_in(call, SPEC).describe("cuda")
 
 
 def test_a_copy_of_a_warp_kernel_is_another_kernel():

@@ -8,12 +8,13 @@ import jax
 import jax.export
 import jax.numpy as jnp
 import numba
+import numpy as np
 import pytest
 
 import bridge
 
 X = jnp.arange(1.0, 5.0)
-CALLS = []
+CALLS, TICKS = [], np.zeros(1, np.int32)
 COUNT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(lambda out, size: CALLS.append(size))
 
 
@@ -37,6 +38,13 @@ def tvm_ffi_kernel(**options):
     return bridge.tvm_ffi_kernel(count, lambda x: x, lambda x, out: (out,), **options)
 
 
+def jax_kernel(**options):
+    """Its kernel counts in memory that belongs to no array."""
+    kernels = pytest.importorskip("suites.unit.bridge.warp_kernels", reason="Warp is not installed")
+    call = bridge.jax_kernel(kernels.tick, launch_dims=1, output_dims=4, **options)
+    return lambda x: call(TICKS.ctypes.data, x)[0]
+
+
 def operator(**options):
     made = bridge.XLACustomKernel("counts", outs=lambda x: x, **options)
     made.def_numba_kernel(lambda outs: numba_kernel(**options))
@@ -46,10 +54,11 @@ def operator(**options):
 def count(call, transform):
     """How many calls run where nothing uses their results."""
     CALLS.clear()
+    TICKS[0] = 0
     result = transform(lambda x: (call(x), x + 1)[1])(X)
     jax.block_until_ready(result)
     jax.effects_barrier()
-    return len(CALLS)
+    return len(CALLS) + int(TICKS[0])
 
 
 TRANSFORMATIONS = {
@@ -61,7 +70,7 @@ TRANSFORMATIONS = {
 }
 
 
-@pytest.mark.parametrize("make", [numba_kernel, native_kernel, tvm_ffi_kernel, operator])
+@pytest.mark.parametrize("make", [numba_kernel, native_kernel, tvm_ffi_kernel, jax_kernel, operator])
 def test_a_call_whose_results_nothing_uses_runs_if_it_has_a_side_effect(make):
     assert count(make(), jax.jit) == 0
     call = make(has_side_effect=True)

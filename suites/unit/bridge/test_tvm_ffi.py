@@ -1,6 +1,5 @@
 """tvm_ffi_kernel: functions of TVM-FFI on the CPU, and what they are given on CUDA."""
 
-import contextlib
 import ctypes
 
 import jax
@@ -14,7 +13,7 @@ from bridge.ffi.plans import host
 from bridge.ffi.target import Target
 from suites.unit.bridge.c_libraries import compiled
 from suites.unit.bridge.entries import call_in, call_of
-from suites.unit.bridge.test_cuda_raw import HAS_GPU, exported, gpu
+from suites.unit.bridge.test_cuda_raw import exported, gpu
 from suites.unit.bridge.test_native_stream import run_on_stream
 from suites.vendors import adds as vendor_adds
 
@@ -122,16 +121,6 @@ def cute_add(size):
     pytest.importorskip("cutlass.jax", reason="CuTe DSL is not installed", exc_type=ImportError)
     vector = Spec((size,), np.float32)
     return tvm_ffi_kernel(vendor_adds.tvm_function("float32"), vector, platform="cuda"), vector
-
-
-@pytest.mark.skipif(HAS_GPU, reason="shows how far a call comes without a driver")
-def test_a_host_function_of_cute_dsl_gets_as_far_as_the_driver():
-    for size, error in ((0, contextlib.nullcontext()), (9, pytest.raises(jax.errors.JaxRuntimeError, match="Cuda"))):
-        add, vector = cute_add(size)
-        plan = call_in(add, vector, vector).compiled("cuda").load()
-        call = call_of(ON_CPU, plan, ((vector.shape, np.dtype(np.float32)),))
-        with error:
-            jax.block_until_ready(jax.jit(lambda x: bind(call, x, x)[0])(jnp.ones(size, jnp.float32)))  # noqa: B023
 
 
 @gpu

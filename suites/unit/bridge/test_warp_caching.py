@@ -7,7 +7,6 @@ import weakref
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import bridge
 from bridge import jax_kernel
@@ -82,40 +81,3 @@ def test_what_nothing_uses_is_dropped_and_the_rest_spared():
     assert definition() is None
     np.testing.assert_array_equal(kept(X, 2.0)[0], 2 * X)
     np.testing.assert_array_equal(jax_kernel(adding(17.0))(X)[0], X + 17)
-
-
-class TestSideEffects:
-    """The kernel counts its threads in memory that belongs to no array."""
-
-    @pytest.fixture
-    def count(self):
-        return np.zeros(1, np.int32)
-
-    def run(self, count, transform, **options):
-        call = jax_kernel(kernels.tick, **options)
-
-        def program(x):
-            call(count.ctypes.data, x)
-            return x + 1
-
-        result = transform(program)(X)
-        jax.effects_barrier()
-        jax.block_until_ready(result)
-        return int(count[0])
-
-    def test_by_default_a_call_whose_results_are_unused_is_dropped(self, count):
-        assert self.run(count, jax.jit) == 0
-
-    @pytest.mark.parametrize(
-        ("transform", "threads"),
-        [
-            pytest.param(jax.jit, 4, id="jit"),
-            pytest.param(lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x, x])), 12, id="vmap"),
-            pytest.param(lambda f: lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, length=3), 12, id="scan"),
-            pytest.param(lambda f: lambda x: jax.lax.fori_loop(0, 2, lambda _, c: f(c), x), 8, id="loop"),
-            pytest.param(lambda f: lambda x: jax.lax.cond(x[0] > 0, f, lambda x: x, x), 4, id="cond"),
-            pytest.param(lambda f: lambda x: jax.jit(f).lower(x).compile()(x), 4, id="ahead of time"),
-        ],
-    )
-    def test_with_side_effects_it_runs(self, count, transform, threads):
-        assert self.run(count, transform, has_side_effect=True) == threads

@@ -15,10 +15,10 @@ import pytest
 from bridge import PlatformError, jax_kernel, warp_callable
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
-from bridge.languages.warp import callables, cuda_plan, device_memory
+from bridge.languages.warp import callables, cuda_plan
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
-from bridge.languages.warp.recording import WarpRecording, record
+from bridge.languages.warp.recording import WarpRecording
 from bridge.languages.warp.settings import internals
 from bridge.signature.array_types import ArrayType
 from suites.kernels.warp.blocks import wp
@@ -124,41 +124,11 @@ def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
     assert stand_in.launches == [(2, 32), (1, 256), (5, 64)]
 
 
-@pytest.mark.parametrize(("multiple", "size", "bits"), [(1, 8, 8), (8, 6, 16), (4, 64, 32), (8, 64, 64)])
-def test_memory_is_cleared_in_the_widest_words_that_its_address_and_size_allow(multiple, size, bits, monkeypatch):
-    launches = []
-    monkeypatch.setattr(
-        device_memory.wp, "launch", lambda *kernel, **how: launches.append((*kernel, how["inputs"][-1]))
-    )
-    assert device_memory.launch_instead("wp_memset_host", lambda address: multiple, (4096, 0, size))
-    ((kernel, array),) = launches
-    assert kernel is device_memory._fill_words
-    assert (array.dtype, array.size) == (getattr(wp, f"uint{bits}"), 8 * size // bits)
-
-
 @pytest.mark.parametrize("function", [cases.sorts, cases.scans, outside.nested], ids=lambda each: each.__name__)
 def test_what_launches_alone_cannot_do_is_called_in_python(stand_in, function):
     call = jax.jit(fresh(function)).lower(X).as_text()
     assert "@bridge_cpu_python(" in call
     assert "@bridge_cpu_python(" not in jax.jit(fresh(outside.adds_data)).lower(X).as_text()
-
-
-def test_an_array_of_a_gpu_is_used_by_launches_on_its_device_only():
-    gpu = types.SimpleNamespace(is_cuda=True, is_cpu=False, ordinal=1, context_guard=contextlib.nullcontext())
-    state = outside.outside()
-    vars(state)["device"] = gpu
-
-    def fills(array):
-        state.fill_(3.0)
-        wp.copy(array, state)
-        wp.launch(cases.add, dim=8, inputs=[array, array], outputs=[state])
-
-    made = record("fills", fills, lambda reserve: [wp.array(ptr=reserve(ARRAY), dtype=float, shape=8, device="cpu")])
-    assert (made.homes, [len(each.on_cuda or [each]) for each in made.operations]) == ((gpu,), [1, 1, 1])
-    assert made.writes_outside
-    other = mock.patch.multiple(cuda_plan, _devices=lambda name: {0: wp.get_device("cpu")})
-    with other, pytest.raises(PlatformError, match=r"^fills uses arrays on namespace"):
-        cuda_plan.recorded_launches("fills", [], [], made.homes)
 
 
 def test_a_machine_without_a_gpu_exports_the_same_call_each_time():

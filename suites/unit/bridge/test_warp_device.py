@@ -5,9 +5,6 @@ The launches are packed for Warp's CPU device: the same memory but for the machi
 
 from types import SimpleNamespace
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from bridge import LaunchError
@@ -16,10 +13,6 @@ from bridge.ffi.cuda.devices import Limits
 from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.generated import generated
-from bridge.languages.warp.packing import pack
-from bridge.languages.warp.parameters import parameters_of
-from bridge.languages.warp.planned import plan_call
-from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -75,32 +68,6 @@ def test_only_tiles_that_promise_it_need_aligned_arrays(aligned):
         wp.tile_store(out, 2.0 * tile)
 
     assert device.alignments_of([generated(tiled, "cuda", 64).source], 2) == [16, 16] * aligned
-
-
-def planned(kernel, arrays, num_outputs=1, in_out=(), launch_dims=None, output_dims=None, values=()):
-    parameters = parameters_of(kernel, num_outputs, in_out)
-    options = WrapperOptions(kernel, parameters, launch_dims, output_dims, None, None, False)
-    given = [p for p in parameters if not p.is_array]
-    statics = [StaticValue.of(value, kernel, parameter) for value, parameter in zip(values, given, strict=True)]
-    return plan_call(options, statics, [jax.typeof(array) for array in arrays])
-
-
-class TestLaunch:
-    X = jnp.arange(1.0, 6.0)
-
-    def test_what_it_gets_is_what_warps_own_launch_passes(self):
-        made = planned(kernels.scale, [self.X], values=[3.0]).forward_call()
-        packed = pack(generated(kernels.scale, "cpu", None), made.options, "cpu", "cpu")
-        x, out = (wp.array(np.zeros(5, np.float32), device="cpu") for _ in range(2))
-        recorded = wp.launch(kernels.scale, dim=5, inputs=[x, 3.0, out], device="cpu", record_cmd=True)
-        bounds, *arguments = map(bytes, recorded.params)
-        content = np.array(packed.content).tobytes()
-        assert content.startswith(bounds)
-        for word, buffer in packed.patches:
-            address = (x if buffer == 0 else out).ptr.to_bytes(8, "little")
-            content = content[: 8 * word] + address + content[8 * word + 8 :]
-        for offset, argument in zip(packed.offsets, arguments, strict=True):
-            assert content[offset : offset + len(argument)] == argument
 
 
 class TestChecks:

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from bridge import AbiError, KernelCompileError, KernelTypeError, LaunchError, PlatformError, SignatureError, jax_kernel
-from bridge.languages.warp import cpu_plan as host
 from bridge.languages.warp import packing as launch
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.launches import WarpArgument, WarpLaunch
-from bridge.languages.warp.settings import check_warp
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -65,12 +63,6 @@ def test_a_value_must_be_one_that_its_type_holds(name, value, dtype):
         jax_kernel(kernels.values, launch_dims=1, output_dims=8)(*values.values())
 
 
-def test_arguments_that_are_too_large():
-    packed = launch.PackedLaunch(None, None, 1, 1, (0,) * 5000, (0,), (0,), ())
-    with pytest.raises(LaunchError, match=r"the arguments of large take \d+ bytes, expected at most 32768"):
-        host._operation("large", packed)
-
-
 def test_an_error_names_the_kernel_and_the_line():
     @wp.kernel(module="unique")
     def wrong(x: kernels.VECTOR, out: kernels.VECTOR):
@@ -118,11 +110,6 @@ class TestUnknownWarp:
         monkeypatch.setattr(wp, "launch", recording)
         with pytest.raises(AbiError, match=rf"launches of Warp {re.escape(wp.__version__)}: {message}"):
             launch.pack(generated(kernels.count1, "cpu", None), self.SPEC, "cpu", "cpu")
-
-    def test_code_that_is_generated_in_another_way(self, monkeypatch):
-        monkeypatch.setattr(wp, "_src", SimpleNamespace())
-        with pytest.raises(AbiError, match="it generates code in another place"):
-            check_warp.__wrapped__()
 
 
 class TestLargeArrays:

@@ -114,29 +114,6 @@ class TestKernels:
         assert_gradients(gather, lambda x, index: [x[index] ** 2, index + 1], random(4), index)
 
 
-class TestTransformations:
-    @pytest.mark.parametrize("method", [None, "sequential"])
-    @pytest.mark.parametrize("axes", [(0, 0, 0), (0, None, None)])
-    def test_vmap_of_grad_and_grad_of_vmap(self, method, axes):
-        call = jax_kernel(kernels.deposit, in_out_argnames=["density"], vmap_method=method)
-        cells = np.random.default_rng(3).integers(0, 3, (4, 6)).astype(np.int32)
-        batches = random(4, 6), cells, random(4, 3)
-        args = [batch if axis == 0 else batch[0] for batch, axis in zip(batches, axes, strict=True)]
-
-        def loss(function):
-            return lambda *args: (function(*args)[0] ** 2).sum()
-
-        def transformed(f):
-            return [
-                jax.vmap(jax.grad(loss(f), (0, 2)), axes)(*args),
-                jax.grad(lambda *args: jax.vmap(loss(f), axes)(*args).sum(), (0, 2))(*args),
-                jax.grad(loss(lambda *args: jax.vmap(f, axes)(*args)), (0, 2))(*args),
-            ]
-
-        got, expected = jax.jit(lambda: (transformed(call), transformed(deposit_reference)))()
-        jax.tree.map(lambda *pair: np.testing.assert_allclose(*pair, rtol=RTOL), got, expected)
-
-
 def test_what_every_device_has_gets_the_sum_of_its_gradients_inside_of_shard_map():
     if jax.device_count("cpu") < 4:
         pytest.skip("needs 4 CPU devices, which conftest.py makes unless cells are timed (--profile)")

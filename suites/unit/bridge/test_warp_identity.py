@@ -20,25 +20,12 @@ def digest_of(kernel, platform, block_dim):
     return generated(kernel, platform, block_dim).digest
 
 
-@wp.func_native("return 2.0f * x;")
-def native(x: float) -> float: ...  # type: ignore[empty-body]
-
-
-@wp.func_native("return 3.0f * x;")
-def other_native(x: float) -> float: ...  # type: ignore[empty-body]
-
-
 def uses_constant(x: DOUBLE, out: DOUBLE):
     out[wp.tid()] = wp.float64(CONSTANT)
 
 
-def uses_native(x: DOUBLE, out: DOUBLE):
-    out[wp.tid()] = wp.float64(native(1.0))
-
-
 CHANGES = [
     (uses_constant, "CONSTANT", 3.0),
-    (uses_native, "native", other_native),
 ]
 
 

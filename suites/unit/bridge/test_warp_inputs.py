@@ -7,11 +7,9 @@ import pytest
 
 from bridge import SignatureError, jax_kernel
 from bridge.languages.warp.generated import generated
-from bridge.languages.warp.inputs import UNKNOWN, declare_writes, only_read, uses_of
-from suites.cells.grid import grid
+from bridge.languages.warp.inputs import only_read
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.unit.bridge.entries import calls_in
 
 ROWS = jnp.arange(1.0, 17.0).reshape(4, 4)
 
@@ -149,105 +147,3 @@ def test_the_adjoint_changes_neither_inputs_nor_results():
         for array, expected in zip((x, total, *results), before, strict=True):
             np.testing.assert_array_equal(array, expected)
     np.testing.assert_array_equal(results[0], [11])
-
-
-class TestDeclaredFunctions:
-    """C++ functions of which their author says what they write to."""
-
-    @pytest.fixture
-    def functions(self, request):
-        text = f"// {request.node.name}\n"  # Warp takes kernels of one text for the same one
-
-        @wp.func_native(text + "return rows.data[i];", "adj_rows.data[i] += adj_ret;")
-        def read(rows: kernels.VECTOR, i: int) -> float: ...  # type: ignore[empty-body]
-
-        @wp.func_native(text + "rows.data[i] = other.data[i];", "adj_other.data[i] += adj_rows.data[i];", "return;")
-        def write(other: kernels.VECTOR, rows: kernels.VECTOR, i: int): ...
-
-        return read, write
-
-    def kernel(self, read, write):
-        @wp.kernel(module="unique")
-        def copy(x: kernels.VECTOR, y: kernels.VECTOR, out: kernels.VECTOR):
-            i = wp.tid()
-            if read(x, i) > 0.0:
-                write(y, out, i)
-
-        return copy
-
-    @pytest.mark.parametrize("platform", ["cpu", "cuda"])
-    def test_they_write_to_what_is_named_and_their_adjoints_to_nothing(self, functions, platform):
-        read, write = functions
-        for declared in (False, True):
-            if declared:
-                declare_writes(read)
-                declare_writes(write, "rows")
-            made = generated(self.kernel(read, write), platform, None)
-            forward, backward = made.uses(backward=False), made.uses(backward=True)
-            assert [only_read(forward[name]) for name in ("x", "y", "out")] == [declared, declared, False]
-            assert [only_read(backward[name]) for name in ("x", "y", "out")] == [declared] * 3
-            assert (forward["out"] == {"store"}) is declared
-
-
-SOURCE = """
-static wp::array_t<wp::float32> other_0(
-    wp::array_t<wp::float32> var_a)
-{
-    BODY
-}
-
-extern "C" __launch_bounds__(128, 12) __global__ void k_cuda_kernel_forward(
-    wp::launch_bounds_t<1> dim,
-    wp::array_t<wp::float32> var_x)
-{
-    wp::array_t<wp::float32> var_1;
-    STATEMENT
-}
-"""
-UNCLEAR = [
-    "var_1 = wp::a_function_to_come(var_x);",
-    "*var_x = var_1;",
-    "var_1 = &(var_x.data);",
-    "var_1 = wp::load(var_x); *var_x = 1;",
-    "var_1 = wp::load(wp::opened(var_x));",
-    "undefined_0(var_x);",
-]
-
-
-class TestText:
-    """What is read from a source."""
-
-    def uses(self, statement, body="var_2 = wp::view(var_a, 0);\n    return var_2;", native=(), arrays=("x",)):
-        source = SOURCE.replace("STATEMENT", statement).replace("BODY", body)
-        return uses_of(source, arrays, dict.fromkeys(native), backward=False)
-
-    @pytest.mark.parametrize("statement", UNCLEAR)
-    def test_a_statement_of_unknown_effect(self, statement):
-        assert self.uses(statement)["x"] >= UNKNOWN
-
-    @pytest.mark.parametrize("body", ["other_0(var_a);", "return wp::opened(var_a);", "var_1 = *var_a;"])
-    def test_functions_of_unknown_effect(self, body):
-        assert self.uses("other_0(var_x);", body)["x"] >= UNKNOWN
-
-
-def test_the_kernels_of_the_operators_get_no_copies():
-    cases = {
-        (case.operator.name, case.backend.id, case.dtype): case
-        for case in grid("cpu", lambda operator: (64,))
-        if case.backend.id in ("warp", "warp_tile")
-    }
-    assert len({name for name, *_ in cases}) > 20
-    with jax.enable_x64(True):
-        for case in cases.values():
-            inputs = case.inputs()
-            function = case.operator.build(case.backend, inputs)
-            calls = calls_in(function, *inputs)
-            if case.has_gradient:
-                calls += calls_in(lambda *inputs, f=function: jax.vjp(f, *inputs)[1], *inputs)
-            assert calls, case.id
-            for call in calls:
-                assert call.guards == 0, case.id
-                arguments, inputs_count = call.options.arguments, len(call.signature.inputs)
-                used = {buffer for each in arguments for buffer in (each.buffer, each.adjoint)}
-                # The kernel uses each result: none is the copy of an input.
-                assert used >= {inputs_count + index for index in range(len(call.outputs))}, case.id

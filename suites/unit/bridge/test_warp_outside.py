@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from bridge import BridgeError, PlatformError, RecordingError, warp_callable
-from bridge.languages.warp.recording import record
 from suites.kernels.warp.blocks import wp
-from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, X, add, exported, increment, smooth
+from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, X, add, exported, increment
 
 COUNTS = wp.array(dtype=int)
 
@@ -30,12 +29,6 @@ def exceeds(values: FLOATS, limit: float, flag: COUNTS):
 def halve(values: FLOATS):
     i = wp.tid()
     values[i] = 0.5 * values[i]
-
-
-@wp.kernel
-def cycle(source: FLOATS, out: FLOATS):
-    i = wp.tid()
-    out[i] = source[i] + 0.25 * source[(i + 1) % source.shape[0]]
 
 
 def outside(size=8, value=0.0):
@@ -63,36 +56,11 @@ def reads_model(a: FLOATS, out: FLOATS):
     wp.launch(add, dim=8, inputs=[a, MODEL], outputs=[out])
 
 
-def scans_into_scratch(a: FLOATS, out: FLOATS):
-    wp.utils.array_scan(a, SCRATCH, inclusive=True)
-    wp.launch(smooth, dim=8, inputs=[SCRATCH], outputs=[out])
-
-
 def adds_data(a: FLOATS, out: FLOATS):
     data = wp.array(NUMBERS, dtype=float)
     wp.launch(add, dim=8, inputs=[a, data], outputs=[out])
     wp.launch(increment, dim=8, inputs=[data])
     wp.launch(add, dim=8, inputs=[out, data], outputs=[out])
-
-
-def assigns_data(a: FLOATS, out: FLOATS):
-    data = wp.empty(8, dtype=float)
-    data.assign(np.arange(16.0)[::2])
-    points = wp.array([[1, 2, 3], [4, 5, 6]], dtype=wp.vec3)
-    wp.copy(data, points.view(float).flatten(), count=6)
-    wp.launch(add, dim=8, inputs=[a, data], outputs=[out])
-
-
-def halves_until_small(a: FLOATS, out: FLOATS):
-    flag = wp.full(1, 1, dtype=int)
-
-    def body(values):
-        wp.launch(halve, dim=8, inputs=[values])
-        wp.launch(exceeds, dim=1, inputs=[values, 0.1], outputs=[flag])
-
-    wp.copy(out, a)
-    out[:1].fill_(5.0)
-    wp.capture_while(flag, body, values=out)
 
 
 def nested(a: FLOATS, out: FLOATS):
@@ -119,13 +87,6 @@ def never(a: FLOATS, out: FLOATS):
     wp.capture_if(wp.full(1, 7, dtype=int), on_false=lambda: out.fill_(5.0))
 
 
-def chooses(a: FLOATS, out: FLOATS):
-    flag = wp.empty(1, dtype=int)
-    wp.launch(exceeds, dim=1, inputs=[a, 0.5], outputs=[flag])
-    wp.copy(out, a)
-    wp.capture_if(flag, lambda: wp.launch(halve, dim=8, inputs=[out]), lambda: out.fill_(9.0))
-
-
 def chooses_in_a_loop(a: FLOATS, out: FLOATS):
     left, flag = wp.full(1, 5, dtype=int), wp.empty(1, dtype=int)
 
@@ -139,22 +100,7 @@ def chooses_in_a_loop(a: FLOATS, out: FLOATS):
     wp.capture_while(left, body)
 
 
-def loops_over_scratch(a: FLOATS, out: FLOATS):
-    left = wp.full(1, 4, dtype=int)
-
-    def body():
-        wp.launch(cycle, dim=8, inputs=[out], outputs=[SCRATCH])
-        wp.copy(out, SCRATCH)
-        wp.launch(count_down, dim=1, inputs=[left])
-
-    wp.copy(out, a)
-    wp.capture_while(left, body)
-
-
-FUNCTIONS = [
-    through_scratch, reuses_scratch, reads_model, scans_into_scratch, adds_data, assigns_data, halves_until_small,
-    nested, never, chooses, chooses_in_a_loop, loops_over_scratch,
-]  # fmt: skip
+FUNCTIONS = [through_scratch, reuses_scratch, reads_model, adds_data, nested, never, chooses_in_a_loop]
 
 
 def of_warp(function, row):
@@ -277,10 +223,3 @@ def test_what_cannot_be_done_is_said_in_one_line():
         jax.jit(jax.vmap(warp_callable(through_scratch)))(rows)
     np.testing.assert_array_equal(jax.jit(jax.vmap(warp_callable(reads_model)))(rows)[0], rows + 1.5)
     np.testing.assert_array_equal(MODEL.numpy(), np.full(8, 1.5))
-
-
-def test_a_part_of_an_array_from_outside_is_on_the_device_of_the_array(monkeypatch):
-    elsewhere = object()
-    monkeypatch.setitem(vars(SCRATCH), "device", elsewhere)
-    made = record("parts", lambda: (wp.zeros(1, dtype=int), SCRATCH[4:][::2].fill_(2.0)), lambda reserve: [])
-    assert made.homes == (elsewhere,)
