@@ -176,9 +176,9 @@ def _suspects(rulings: Sequence[Ruling]) -> list[str]:
 
 
 def _too_unsure(rulings: Sequence[Ruling], most: float) -> list[str]:
-    compared = [each for each in rulings if each.comparison.is_compared and each.effect in _COUNTED]
-    unsure = [each.comparison for each in compared if each.effect is Effect.UNSURE]
-    if not unsure or len(unsure) <= most * len(compared):
+    counting = [each for each in rulings if each.comparison.is_compared and each.effect in _COUNTED]
+    unsure = [each.comparison for each in counting if each.effect is Effect.UNSURE]
+    if not unsure or len(unsure) <= most * len(counting):
         return []
     why = (
         " Take more processes: more --minutes, or fewer cells."
@@ -186,7 +186,7 @@ def _too_unsure(rulings: Sequence[Ruling], most: float) -> list[str]:
         else " Use a quieter machine, or more --minutes."
     )
     return [
-        f"UNSURE: {cells_text(len(unsure))} of {len(compared):,}, and most-unsure allows {most:.0%}:"
+        f"UNSURE: {cells_text(len(unsure))} of {len(counting):,}, and most-unsure allows {most:.0%}:"
         f" {ids_text([one.cell.id for one in unsure])}.{why}"
     ]
 

@@ -82,7 +82,7 @@ def _texts(one: Comparison) -> tuple[Text, ...]:
 
 
 def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved: bool) -> list[str]:
-    compared = [one for one in comparisons if one.ratio is not None]
+    with_ratio = [one for one in comparisons if one.ratio is not None]
     smallest, _ = limits_in_force(sessions=not interleaved)
     platforms = sorted({run.device.platform for run in (base, head)})
     worth = ", ".join(f"{percent_text(smallest[name])}% on {name}" for name in platforms)
@@ -96,11 +96,11 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved:
     for side, run in (("base", base), ("head", head)):
         if run.host.load is not None:
             notes.append(f"load before {side}: {run.host.load:.2g} busy processes, {run.host.cores} cores")
-    mean = geometric_mean([Ratio(one.ratio) for one in compared if one.ratio])
+    mean = geometric_mean([Ratio(one.ratio) for one in with_ratio if one.ratio])
     if mean.mean is None:
         notes.append("geometric mean: none, no cell was compared")
     else:
-        slower = sum(one.verdict is Verdict.SLOWER for one in compared)
+        slower = sum(one.verdict is Verdict.SLOWER for one in with_ratio)
         notes.append(
             f"geometric mean of the ratio: {ratio_text(mean.mean)} over {cells_text(mean.count)}; {count_text(slower)}"
             " SLOWER in head"

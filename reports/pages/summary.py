@@ -28,9 +28,9 @@ def _line(backend: str, rows: Sequence[CellRow]) -> Row:
     counts = outcome_counts(row.status for row in rows)
     failed = Text(count_text(counts["failed"]), Style.BAD if counts["failed"] else Style.PLAIN)
     texts = [Text(backend), Text(count_text(counts["passed"])), failed, Text(count_text(counts["skipped"]))]
-    compared = [] if backend == BASELINE else [(row.compared, row.run.run_id) for row in rows if row.compared]
-    ratios = [ratio for ratio, _ in compared]
-    mean = geometric_mean(ratios, [session for _, session in compared])
+    pairs = [] if backend == BASELINE else [(row.compared, row.run.run_id) for row in rows if row.compared]
+    ratios = [ratio for ratio, _ in pairs]
+    mean = geometric_mean(ratios, [session for _, session in pairs])
     if mean.mean is None:
         return (*texts, Text("baseline" if backend == BASELINE else ABSENT, Style.FAINT), *[Text("")] * 3)
     texts += [Text(ratio_text(mean.mean)), Text(interval_text(mean.low, mean.high))]

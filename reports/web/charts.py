@@ -52,8 +52,8 @@ def spec_of(chart: str, rows: Sequence[Point], width: int, *, legend: bool = Fal
 
 def chart_config() -> dict[str, Any]:
     """Returns the look of all charts as a configuration of Vega-Lite, in the colours of a light page."""
-    found: dict[str, Any] = _filled(_described()["fragments"]["config"], _INKS)
-    return found
+    config: dict[str, Any] = _filled(_described()["fragments"]["config"], _INKS)
+    return config
 
 
 def svg_of(spec: Mapping[str, Any]) -> str:

@@ -53,8 +53,8 @@ def kernels(rows: Sequence[CellRow]) -> list[KernelSummary]:
         groups.setdefault((" \N{MIDDLE DOT} ".join(name.split("  ")), row.cell.backend), []).append(row)
     summaries = []
     for (label, backend), own in sorted(groups.items()):
-        compared = [(row.compared, row.run.run_id) for row in own if row.compared is not None]
-        mean = geometric_mean([ratio for ratio, _ in compared], [session for _, session in compared])
+        pairs = [(row.compared, row.run.run_id) for row in own if row.compared is not None]
+        mean = geometric_mean([ratio for ratio, _ in pairs], [session for _, session in pairs])
         summaries.append(KernelSummary(label, backend, tuple(own), mean))
     return summaries
 

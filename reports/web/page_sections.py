@@ -86,11 +86,11 @@ def _fastest(own: Results) -> list[Content]:
 
 
 def _changes(own: Results) -> list[Content]:
-    compared = comparisons(own)
-    if not compared:
+    changes = comparisons(own)
+    if not changes:
         return []
     base = max((record.run for record in own.earlier), key=lambda run: run.started)
-    table = comparison_table(compared, base, own.run, interleaved=are_interleaved(base, own.run))
+    table = comparison_table(changes, base, own.run, interleaved=are_interleaved(base, own.run))
     return [html_table(table)]
 
 

@@ -155,10 +155,10 @@ def with_table(text: str, table: str) -> str:
 
 
 def _ratio_text(rows: Sequence[CellRow]) -> str:
-    compared = [row.compared for row in rows if row.compared is not None]
-    if rows[0].cell.backend == BASELINE or not compared:
+    ratios = [row.compared for row in rows if row.compared is not None]
+    if rows[0].cell.backend == BASELINE or not ratios:
         return ABSENT
-    mean = geometric_mean(compared)
+    mean = geometric_mean(ratios)
     return ratio_text(mean.mean) + (f" ({interval_text(mean.low, mean.high)})" if mean.low is not None else "")
 
 

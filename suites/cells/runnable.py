@@ -20,10 +20,10 @@ def require_known_names(selection: Selection) -> None:
     Raises:
         SelectionError: One does not; the message lists the known ones.
     """
-    known = catalogue.operators()
-    _require_known("operator", selection.operators, known)
+    operators = catalogue.operators()
+    _require_known("operator", selection.operators, operators)
     _require_known("backend", selection.backends, [backend.id for backend in BACKENDS.values()])
-    own = [operator for name, operator in known.items() if not selection.operators or name in selection.operators]
+    own = [operator for name, operator in operators.items() if not selection.operators or name in selection.operators]
     dtypes = list(dict.fromkeys(dtype for operator in own for dtype in operator.dtypes))
     _require_known("dtype", selection.dtypes, [*dtypes, *map(short_dtype, dtypes)], alternatives=dtypes)
 
@@ -62,10 +62,10 @@ def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
 
 def _available(selection: Selection) -> str:
     """Names the backends and dtypes of the first operator in a selection."""
-    known = catalogue.operators()
-    name = next(name for name in known if name in (selection.operators or known))
-    names = ", ".join(backend.id for backend in backends(known[name], selection.device))
-    return f"On {selection.device}, {name} has the backends {names} and the dtypes {', '.join(known[name].dtypes)}."
+    operators = catalogue.operators()
+    name = next(name for name in operators if name in (selection.operators or operators))
+    names = ", ".join(backend.id for backend in backends(operators[name], selection.device))
+    return f"On {selection.device}, {name} has the backends {names} and the dtypes {', '.join(operators[name].dtypes)}."
 
 
 def _require_known(

@@ -1,4 +1,4 @@
-"""Defines :class:`Table`, the cells that a check runs on, and holds the tables of all checks."""
+"""Defines :class:`CellTable`, the cells that a check runs on, and holds the tables of all checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUICK_LAYOUTS = ("nested", "only_last_input")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class CellTable:
     """The cells of a check.
 
     Attributes:
@@ -196,26 +196,26 @@ def _differentiable(
     return [*cells, *(skip for kernel, skip in skips.items() if kernel not in with_derivative)]
 
 
-SAMPLES = Table(cells=samples, at_sizes=samples)
-LARGE_SAMPLES = Table(cells=lambda platform: in_every_dtype(platform, lambda operator: operator.sizes.large))
-EDGE_CASES = Table(cells=edge_cases)
-ERROR_CASES = Table(cells=error_cases)
-KERNELS = Table(cells=kernels)
-KERNELS_IN_EVERY_DTYPE = Table(
+SAMPLES = CellTable(cells=samples, at_sizes=samples)
+LARGE_SAMPLES = CellTable(cells=lambda platform: in_every_dtype(platform, lambda operator: operator.sizes.large))
+EDGE_CASES = CellTable(cells=edge_cases)
+ERROR_CASES = CellTable(cells=error_cases)
+KERNELS = CellTable(cells=kernels)
+KERNELS_IN_EVERY_DTYPE = CellTable(
     cells=lambda platform: in_every_dtype(platform, lambda operator: SMALL_SIZE), quick_without_twins=True
 )
-TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
-EXPORTED_KERNELS = Table(
+TRANSFORMED_KERNELS = CellTable(cells=kernels, quick_without_twins=True)
+EXPORTED_KERNELS = CellTable(
     cells=lambda platform: [as_parameter(case, case.backend.no_export) for case in in_first_dtype(platform)],
     quick_without_twins=True,
 )
-CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
-BATCHES = Table(cells=batches, full_only=frozenset(LAYOUTS) - frozenset(QUICK_LAYOUTS), quick_without_twins=True)
-IN_PLACE = Table(cells=in_place)
-GRADIENTS = Table(cells=gradients)
-BATCHED_GRADIENTS = Table(
+CHECKABLE_KERNELS = CellTable(cells=checkable_kernels, quick_without_twins=True)
+BATCHES = CellTable(cells=batches, full_only=frozenset(LAYOUTS) - frozenset(QUICK_LAYOUTS), quick_without_twins=True)
+IN_PLACE = CellTable(cells=in_place)
+GRADIENTS = CellTable(cells=gradients)
+BATCHED_GRADIENTS = CellTable(
     cells=lambda platform: _differentiable(in_first_dtype(platform, BATCHED_SIZE), why_no_gradient)
 )
-SMALL_GRADIENTS = Table(cells=small_gradients)
-DRAWN_GRADIENTS = Table(cells=lambda platform: _differentiable(in_first_dtype(platform), why_no_gradient))
-TANGENTS = Table(cells=tangents)
+SMALL_GRADIENTS = CellTable(cells=small_gradients)
+DRAWN_GRADIENTS = CellTable(cells=lambda platform: _differentiable(in_first_dtype(platform), why_no_gradient))
+TANGENTS = CellTable(cells=tangents)

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from suites.cells.case import Case
 from suites.cells.selection import Selection
-from suites.cells.tables import Table
+from suites.cells.tables import CellTable
 from suites.errors import SelectionError
 
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -51,7 +51,7 @@ class Check:
 
     name: str
     sees: str
-    cells: Table
+    cells: CellTable
     file: Path
     function: str
     test: Callable[..., Any]
@@ -60,7 +60,7 @@ class Check:
 _REGISTERED: dict[str, Check] = {}
 
 
-def check(name: str, *, sees: str, cells: Table) -> Callable[[Test], Test]:
+def check(name: str, *, sees: str, cells: CellTable) -> Callable[[Test], Test]:
     """Returns a decorator that registers a test as a check, and leaves the test as it is.
 
     Args:

@@ -27,7 +27,7 @@ from suites.checks.judging.memory import POISONS, run_poisoned, unwritten
 from suites.guards.filled_heap import FILLS, filled_heap
 from suites.kernels.numba_cpu.copies import with_options
 from suites.numerics.arrays import Array, Inputs, same_bits, specs
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 TRIES = 10
 """How often loops of calls look for a race in a failed kernel: on a busy machine threads rarely overlap."""
@@ -39,7 +39,7 @@ VARYING = (Status.WRONG_VALUE, Status.NONDETERMINISTIC, Status.UNWRITTEN_OUTPUT)
 """The statuses that a race, state or uninitialized memory may cause."""
 
 
-def with_cause(case: Case, verdict: Verdict) -> Verdict:
+def with_cause(case: Case, verdict: ResultVerdict) -> ResultVerdict:
     """Adds a cause to the verdict of a check, if the results of the kernel vary."""
     try:
         sample = replace(case, variant=None, size=case.operator.sizes.check[-1])

@@ -32,7 +32,7 @@ from suites.checks.register import check
 from suites.declare.differentiation import real_floats
 from suites.numerics.arrays import specs
 from suites.numerics.precision import precision
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 LARGER = ((4096,), (64, 4096, 2**16))
 """Nominal sizes of further derivatives, by the depth of the session; up to a fifth is added to each."""
@@ -97,7 +97,7 @@ def test_gradient_agrees_with_differences(case: Case, evidence: Evidence) -> Non
         try:
             jax.test_util.check_grads(jax.jit(function), tuple(floats), order=1, modes=("rev",))
         except AssertionError as difference:
-            evidence.require(Verdict(Status.WRONG_VALUE, str(difference), None))
+            evidence.require(ResultVerdict(Status.WRONG_VALUE, str(difference), None))
     evidence.seen()
 
 
@@ -144,11 +144,11 @@ def _program(case: Case, inputs: Any) -> Any:
     return jax.jit(pullback(case.build(inputs), case.operator))
 
 
-def _judge(case: Case, drawn: DrawnTruth) -> Verdict:
+def _judge(case: Case, drawn: DrawnTruth) -> ResultVerdict:
     with case.placed():
         try:
             program = _program(case, specs(drawn.inputs))
             _, derivatives = program(jax.device_put(drawn.inputs), jax.device_put(drawn.cotangents))
             return drawn.judge([np.asarray(each) for each in derivatives])
         except Exception as error:
-            return Verdict(status_of(error), error_text(error), None)
+            return ResultVerdict(status_of(error), error_text(error), None)

@@ -19,8 +19,8 @@ def require_known_variables() -> None:
     Raises:
         SelectionError: One is unknown. With ``KERNEL_BRIDGE_RUN``, for example, runs would go into the default folder.
     """
-    known = [PREFIX + name for name in NAMES]
+    names = [PREFIX + name for name in NAMES]
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, 1) or known
+        if name.startswith(PREFIX) and name not in names:
+            near = difflib.get_close_matches(name, names, 1) or names
             raise SelectionError(f"the environment variable {name} is unknown. Did you mean {' or '.join(near)}?")

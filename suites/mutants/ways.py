@@ -764,11 +764,11 @@ kind(
 
 
 def _recurrence(a: Any, x: Any) -> Any:
-    found, state = [], one(x, 0)
+    states, state = [], one(x, 0)
     for factor, value in zip(a, x, strict=True):
         state = factor * state + value
-        found.append(state)
-    return np.array(found, x.dtype)
+        states.append(state)
+    return np.array(states, x.dtype)
 
 
 def _doubled_recurrence(a: Any, x: Any) -> Any:

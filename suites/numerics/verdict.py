@@ -21,7 +21,7 @@ from suites.numerics.patterns import pattern
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ResultVerdict:
     """Whether results are right.
 
     Attributes:
@@ -48,7 +48,7 @@ class Verdict:
         return f"{self.cause}: {self.reason}" if self.cause else self.reason
 
 
-def judge(results: list[Array], truth: Truth) -> Verdict:
+def judge(results: list[Array], truth: Truth) -> ResultVerdict:
     """Compares results with truth: first number, shapes and dtypes, then NaN, infinities, signs of zeros and values."""
     mismatch = wrong_outputs(results, truth.outputs)
     if mismatch:
@@ -60,7 +60,7 @@ def judge(results: list[Array], truth: Truth) -> Verdict:
 
 def judge_where(
     judgeable: Sequence[Array], results: list[Array], truth: Truth, others: Sequence[Sequence[Array]] = ()
-) -> Verdict:
+) -> ResultVerdict:
     """Compares results with truth where ``judgeable`` is True; there, a value of an array in ``others`` is right too.
 
     Args:
@@ -113,7 +113,7 @@ class _Comparison:
     unknown: Array
 
 
-def wrong_outputs(results: Sequence[Any], outputs: Sequence[Any]) -> Verdict | None:
+def wrong_outputs(results: Sequence[Any], outputs: Sequence[Any]) -> ResultVerdict | None:
     """Returns the verdict on results of another number, shape or dtype than the outputs; None if they agree.
 
     Args:
@@ -121,13 +121,13 @@ def wrong_outputs(results: Sequence[Any], outputs: Sequence[Any]) -> Verdict | N
         outputs: Likewise, of the operator.
     """
     if len(results) != len(outputs):
-        return Verdict(Status.WRONG_SHAPE, f"{len(results)} outputs, expected {len(outputs)}", None)
+        return ResultVerdict(Status.WRONG_SHAPE, f"{len(results)} outputs, expected {len(outputs)}", None)
     for index, (got, expected) in enumerate(zip(results, outputs, strict=True)):
         if tuple(got.shape) != tuple(expected.shape):
             reason = f"output {index} has shape {got.shape}, expected {expected.shape}"
-            return Verdict(Status.WRONG_SHAPE, reason, None)
+            return ResultVerdict(Status.WRONG_SHAPE, reason, None)
         if got.dtype != expected.dtype:
-            return Verdict(Status.WRONG_DTYPE, f"output {index} is {got.dtype}, expected {expected.dtype}", None)
+            return ResultVerdict(Status.WRONG_DTYPE, f"output {index} is {got.dtype}, expected {expected.dtype}", None)
     return None
 
 
@@ -179,11 +179,11 @@ def _severity(comparison: _Comparison) -> tuple[int, float]:
     return int(comparison.problem.max()), float(comparison.share.max())
 
 
-def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_Comparison]) -> Verdict:
+def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_Comparison]) -> ResultVerdict:
     comparison, got = comparisons[worst], results[worst]
     judged = sum(int((~each.unknown).sum()) if each.unknown.size else 1 for each in comparisons)
     if not got.size:
-        return Verdict(Status.PASSED, None, Accuracy(max_ulp=0.0, budget_used=0.0))
+        return ResultVerdict(Status.PASSED, None, Accuracy(max_ulp=0.0, budget_used=0.0))
     problem, share = _severity(comparison)
     position = np.argmax(np.where(comparison.problem == problem, comparison.share, -1.0))
     index = [int(i) for i in np.unravel_index(position, got.shape)]
@@ -198,8 +198,10 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
     if not problem:
         for number, each in enumerate(comparisons):
             if each.unknown.any():
-                return Verdict(Status.UNCHECKED, _unknown(number, each.unknown, results[number]), accuracy, judged)
-        return Verdict(Status.PASSED, None, accuracy, judged, _overflowed(results, truth))
+                return ResultVerdict(
+                    Status.UNCHECKED, _unknown(number, each.unknown, results[number]), accuracy, judged
+                )
+        return ResultVerdict(Status.PASSED, None, accuracy, judged, _overflowed(results, truth))
     wrong = int((comparison.problem > 0).sum())
     margin = truth.outputs[worst].margin
     allowed, used = "", f"{share:.3g} of the error budget; " if np.isfinite(share) else ""
@@ -210,7 +212,7 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
         f"({used}{wrong} of {got.size} elements are wrong)"
     )
     cause = _swapped(results, truth) or pattern(got, truth.outputs[worst].value, comparison.problem > 0)
-    return Verdict(Status.WRONG_VALUE, reason, accuracy, judged, cause=cause, output=worst)
+    return ResultVerdict(Status.WRONG_VALUE, reason, accuracy, judged, cause=cause, output=worst)
 
 
 def _swapped(results: list[Array], truth: Truth) -> str | None:

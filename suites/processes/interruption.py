@@ -35,7 +35,7 @@ class Interruption:
         sys.excepthook = functools.partial(self._printed, sys.excepthook)
 
     def _printed(self, report: Callable[..., object], kind: type[BaseException], *details: Any) -> None:
-        """Prints no traceback of an interruption: C code that imports a module prints an exception that it does not raise."""
+        """Prints no traceback of an interruption: C code that imports a module prints it and goes on."""
         if not issubclass(kind, KeyboardInterrupt):
             report(kind, *details)
 

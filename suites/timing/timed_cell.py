@@ -29,7 +29,7 @@ from suites.declare.aspects import ScatteredReads
 from suites.declare.operator import Operator
 from suites.kernels.library import LibraryProgram
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 from suites.timing.cuda_measurement import CudaMeasurement
 from suites.timing.loops import Programs
 from suites.timing.measurement import BesideSingleCalls, Measurement, SingleCalls, TwoPoints
@@ -81,7 +81,7 @@ def stages(operator: Operator, backend: Backend, inputs: Inputs) -> Stages:
     return Stages(trace_ms=trace_ms, lower_ms=lower_ms, compile_ms=compile_ms, first_call_ms=first_call_ms)
 
 
-def judge_library(case: Case, inputs: Inputs) -> Verdict:
+def judge_library(case: Case, inputs: Inputs) -> ResultVerdict:
     """Judges a call of a library on these inputs; a failure is a status with a reason, not an exception.
 
     It makes two calls, requires that the inputs are unchanged, and compares the results of the second call with the
@@ -97,9 +97,9 @@ def judge_library(case: Case, inputs: Inputs) -> Verdict:
         jax.block_until_ready(run())
         results = [np.array(leaf, order="C") for leaf in jax.block_until_ready(run())]
     except Exception as error:
-        return Verdict(status_of(error), error_text(error), None)
+        return ResultVerdict(status_of(error), error_text(error), None)
     if not same_bits([np.asarray(array) for array in arguments], inputs):
-        return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
+        return ResultVerdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
     return with_inputs(judge_all(case.operator, results, inputs=inputs), case.operator, inputs)
 
 
@@ -121,7 +121,7 @@ def library_program(case: Case, inputs: Inputs) -> LibraryProgram:
 
 OTHER_SEED = SEED + 1
 
-_PASSED = Verdict(Status.PASSED, None, None)
+_PASSED = ResultVerdict(Status.PASSED, None, None)
 
 
 class CheckAfterTiming:
@@ -139,7 +139,7 @@ class CheckAfterTiming:
         # Digests, because a session holds many cells.
         self._before = [fingerprint(self._call(each)) for each in (inputs, self._other())]
 
-    def verdict(self, run: Callable[[Inputs], Any]) -> Verdict:
+    def verdict(self, run: Callable[[Inputs], Any]) -> ResultVerdict:
         """Judges the timed program on the other inputs, and a single call on the timed ones.
 
         Args:
@@ -161,14 +161,14 @@ class CheckAfterTiming:
         arguments = [jax.device_put(array.copy()) for array in inputs]
         return run_poisoned(program, self._case.operator.outputs(*inputs), arguments, POISONS[0])
 
-    def _same(self, results: Sequence[Array], before: str, inputs: Inputs, where: str) -> Verdict:
+    def _same(self, results: Sequence[Array], before: str, inputs: Inputs, where: str) -> ResultVerdict:
         if fingerprint(results) == before:
             return _PASSED
         verdict = judge_results(self._case.operator, inputs, results)
         if verdict.status is not Status.PASSED:
-            return Verdict(verdict.status, f"{where}: {verdict.reason}", verdict.accuracy)
+            return ResultVerdict(verdict.status, f"{where}: {verdict.reason}", verdict.accuracy)
         if keeps_bits(self._case):
-            return Verdict(Status.NONDETERMINISTIC, f"{where}: other bits than before it", None)
+            return ResultVerdict(Status.NONDETERMINISTIC, f"{where}: other bits than before it", None)
         return _PASSED
 
 

@@ -159,7 +159,7 @@ class _Watcher:
         self._console = Console(stderr=True, highlight=False)
         self._status = self._console.status("starting") if self._console.is_terminal else None
         self._done = self._total = 0
-        self._begun = self._said = time.monotonic()
+        self._begun = self._printed_at = time.monotonic()
 
     def pytest_sessionstart(self) -> None:
         if self._status:
@@ -181,8 +181,8 @@ class _Watcher:
         text = f"{self._done} of {self._total} checks, {seconds:.0f} s, about {left:.0f} s left"
         if self._status:
             self._status.update(f"{text}: {visible(report.nodeid.partition('[')[2].rstrip(']'))}")
-        elif time.monotonic() - self._said > SILENCE_S:
-            self._said = time.monotonic()
+        elif time.monotonic() - self._printed_at > SILENCE_S:
+            self._printed_at = time.monotonic()
             print(f"kernel-bridge: {text}", file=sys.stderr, flush=True)
 
     @pytest.hookimpl(tryfirst=True)

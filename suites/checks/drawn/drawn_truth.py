@@ -43,7 +43,7 @@ from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
 from suites.numerics.jaxpr import depends_on_width, keeps_zero_signs, may_be_undefined, with_other_integers
 from suites.numerics.precision import precision
-from suites.numerics.verdict import Verdict, judge_where, wrong_elements
+from suites.numerics.verdict import ResultVerdict, judge_where, wrong_elements
 
 SEEDS = (20_260,)
 """Seeds of the batteries, which are the same in every session."""
@@ -79,7 +79,7 @@ class DrawnTruth:
         size = sum(each.size for each in self.judgeable)
         return sum(int(each.sum()) for each in self.judgeable) / size if size else 1.0
 
-    def judge(self, results: list[Array]) -> Verdict:
+    def judge(self, results: list[Array]) -> ResultVerdict:
         """Judges the elements of results that can be judged."""
         return judge_where(self.judgeable, results, self.truth, self.others)
 
@@ -194,7 +194,7 @@ def _with_wide_integers(operator: Operator, inputs: Sequence[Any]) -> Callable[.
 
 def judge_battery(
     operator: Operator, backend: Backend, dtype: str, size: int, device: jax.Device
-) -> Iterator[tuple[str, Verdict]]:
+) -> Iterator[tuple[str, ResultVerdict]]:
     """Yields the name and the verdict of each pattern of an operator's battery; a failure is shrunk.
 
     Raises:
@@ -207,7 +207,7 @@ def judge_battery(
             "nowhere within the error bound, so no kernel can be judged by it. Declare a truth or a tolerance."
         )
 
-    def judge(drawn: DrawnTruth) -> Verdict:
+    def judge(drawn: DrawnTruth) -> ResultVerdict:
         return judge_bare(operator, backend, drawn.inputs, device, by=drawn.judge)
 
     # Finite inputs come first, so a kernel that fails later differs for infinities or NaN only.
@@ -216,8 +216,11 @@ def judge_battery(
 
 
 def judge_shrunk(
-    operator: Operator, drawn: DrawnTruth, judge: Callable[[DrawnTruth], Verdict], truth: Callable[..., DrawnTruth]
-) -> Verdict:
+    operator: Operator,
+    drawn: DrawnTruth,
+    judge: Callable[[DrawnTruth], ResultVerdict],
+    truth: Callable[..., DrawnTruth],
+) -> ResultVerdict:
     """Judges a kernel on drawn inputs; if it is wrong, on the simplest inputs that show it.
 
     Args:
@@ -240,7 +243,7 @@ def judge_shrunk(
     return replace(with_cure(operator, inputs, simplest), cause=verdict.cause)
 
 
-def with_cure(operator: Operator, inputs: Inputs, verdict: Verdict) -> Verdict:
+def with_cure(operator: Operator, inputs: Inputs, verdict: ResultVerdict) -> ResultVerdict:
     """Adds advice to the reason of a failure, for an author whose kernel need not take such inputs."""
     if verdict.status is Status.PASSED:
         return verdict

@@ -11,15 +11,15 @@ from reports import Status
 from suites.checks.drawn.drawn_inputs import is_parameter
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Inputs
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 SECONDS = 3.0
 """The time that shrinking may take; afterwards the best inputs so far are shown."""
 
 
 def shrunk(
-    operator: Operator, inputs: Inputs, verdict: Verdict, judge: Callable[[Inputs], Verdict]
-) -> tuple[Inputs, Verdict]:
+    operator: Operator, inputs: Inputs, verdict: ResultVerdict, judge: Callable[[Inputs], ResultVerdict]
+) -> tuple[Inputs, ResultVerdict]:
     """Returns simpler inputs on which the kernel fails in the same way, with their verdict.
 
     Vectors are cut to the worst element, if the kernel fails on it alone. Then as many elements as possible become 1
@@ -33,7 +33,7 @@ def shrunk(
     """
     end = time.monotonic() + SECONDS
 
-    def still_fails(candidate: Inputs) -> Verdict | None:
+    def still_fails(candidate: Inputs) -> ResultVerdict | None:
         if time.monotonic() > end:
             return None
         try:
@@ -52,7 +52,7 @@ def shrunk(
     return inputs, verdict
 
 
-def _cuts(inputs: Inputs, verdict: Verdict) -> Iterator[Inputs]:
+def _cuts(inputs: Inputs, verdict: ResultVerdict) -> Iterator[Inputs]:
     """Yields shorter vectors: the worst element alone, and the first ones; none if the inputs differ in length."""
     longest = [array for array in inputs if not is_parameter(array, inputs)]
     if not longest or any(array.ndim != 1 or array.size != longest[0].size for array in longest):
@@ -65,8 +65,12 @@ def _cuts(inputs: Inputs, verdict: Verdict) -> Iterator[Inputs]:
 
 
 def _simplified(
-    operator: Operator, inputs: Inputs, verdict: Verdict, index: int, still_fails: Callable[[Inputs], Verdict | None]
-) -> tuple[Inputs, Verdict]:
+    operator: Operator,
+    inputs: Inputs,
+    verdict: ResultVerdict,
+    index: int,
+    still_fails: Callable[[Inputs], ResultVerdict | None],
+) -> tuple[Inputs, ResultVerdict]:
     """Replaces parts of one input by 1 or 0: all of it, then halves, quarters and so on."""
     array = inputs[index]
     domain = operator.domain_of(index)
@@ -89,7 +93,7 @@ def _simplified(
     return inputs, verdict
 
 
-def cure(operator: Operator, names: list[str], inputs: Inputs, verdict: Verdict) -> str:
+def cure(operator: Operator, names: list[str], inputs: Inputs, verdict: ResultVerdict) -> str:
     """Returns advice for an author whose kernel need not take such inputs; empty if the inputs are ordinary.
 
     Args:

@@ -32,7 +32,7 @@ from suites.kernels.kernel import AtLeast
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs, total_bytes
 from suites.numerics.error_model import Truth
 from suites.numerics.precision import precision
-from suites.numerics.verdict import Verdict, judge, wrong_elements, wrong_outputs
+from suites.numerics.verdict import ResultVerdict, judge, wrong_elements, wrong_outputs
 
 MOST_GUARDED_BYTES = 1 << 29
 """Calls with more bytes of arrays run without guards, which need a second copy of every array."""
@@ -50,12 +50,12 @@ SMALL_BYTES = 1 << 17
 ANY_INPUTS = (Status.COMPILE_ERROR, Status.WRONG_SHAPE, Status.WRONG_DTYPE)
 """Failures that do not depend on the values of the inputs."""
 
-Judge = Callable[[list[Array]], Verdict]
+Judge = Callable[[list[Array]], ResultVerdict]
 
 
 def judge_kernel(
     operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None, by: Judge | None = None
-) -> Verdict:
+) -> ResultVerdict:
     """Judges one backend on these inputs; a failure is a status with a reason, not an exception.
 
     It requires, in this order: the kernel compiles, the compiled program contains the custom call, the kernel accesses
@@ -75,7 +75,7 @@ def judge_kernel(
 
 def judge_bare(
     operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None, by: Judge | None = None
-) -> Verdict:
+) -> ResultVerdict:
     """Judges like :func:`judge_kernel`; the reason does not show the inputs."""
     placed = jax.default_device(device) if device else contextlib.nullcontext()
     with precision(*(array.dtype for array in inputs)), placed:
@@ -89,7 +89,7 @@ def judge_bare(
         except Exception as error:
             hint = default_hint(operator.sample, input_names(operator.reference, len(inputs)))
             reason = f"{error_text(error)} ({hint})" if hint else error_text(error)
-            return Verdict(status_of(error, Status.COMPILE_ERROR), reason, None)
+            return ResultVerdict(status_of(error, Status.COMPILE_ERROR), reason, None)
         mismatch = wrong_outputs(jax.tree.leaves(program.out_info), outs)
         if mismatch:  # do not run it: a kernel would write past the end of an output that is too small
             return mismatch
@@ -97,7 +97,7 @@ def judge_bare(
         calls = operator.calls(backend) if any(np.prod(out.shape) for out in outs) else 0
         missing = missing_custom_call(program.as_text(), backend, platform, calls)
         if missing:
-            return Verdict(Status.COMPILE_ERROR, missing, None)
+            return ResultVerdict(Status.COMPILE_ERROR, missing, None)
         before, size_bytes = fingerprint(inputs) if on_host else "", total_bytes(*inputs, *outs)
         try:
             guarded = None
@@ -109,20 +109,20 @@ def judge_bare(
             poisons = [POISONS[number % len(POISONS)] for number in range(len(POISONS) + more)]
             runs = [run_poisoned(program, outs, arguments, poison) for poison in poisons]
         except WrittenBeyond as beyond:
-            return Verdict(Status.OUT_OF_BOUNDS, str(beyond), None)
+            return ResultVerdict(Status.OUT_OF_BOUNDS, str(beyond), None)
         except Exception as error:
-            return Verdict(status_of(error), error_text(error), None)
+            return ResultVerdict(status_of(error), error_text(error), None)
         after = [np.asarray(array) for array in arguments]
         # On a CPU the arguments may share the memory of the inputs, so only a digest shows a change.
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):
-            return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
+            return ResultVerdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
         deterministic = operator.deterministic(backend, platform)
         judged = by or functools.partial(judge_all, operator, inputs=inputs)
         verdict = disagreement(*runs[: len(POISONS)], deterministic=deterministic) or judged(runs[0])
         for again in runs[len(POISONS) :]:
             if deterministic and not verdict.status.wrong and not same_bits(again, runs[0]):
                 reason = "one of several runs on the same inputs has other bits"
-                verdict = Verdict(Status.NONDETERMINISTIC, reason, None)
+                verdict = ResultVerdict(Status.NONDETERMINISTIC, reason, None)
             verdict = _also(again, runs[0], verdict, judged)
         if guarded:
             for again in guarded.results:
@@ -132,7 +132,7 @@ def judge_bare(
         return verdict
 
 
-def _also(again: list[Any], results: list[Any], verdict: Verdict, judged: Judge) -> Verdict:
+def _also(again: list[Any], results: list[Any], verdict: ResultVerdict, judged: Judge) -> ResultVerdict:
     """Judges the results of a further run, if all earlier runs were right and its bits differ from ``results``."""
     if verdict.status.wrong or same_bits(again, results):
         return verdict
@@ -140,13 +140,13 @@ def _also(again: list[Any], results: list[Any], verdict: Verdict, judged: Judge)
     return other if other.status.wrong else verdict
 
 
-def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
+def judge_results(operator: Operator, inputs: Inputs, results: Any) -> ResultVerdict:
     """Judges results that were computed in some other way, such as eagerly or under a transformation."""
     verdict = judge([np.asarray(leaf) for leaf in jax.tree.leaves(results)], truth(operator, inputs))
     return with_inputs(verdict, operator, inputs)
 
 
-def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdict:
+def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> ResultVerdict:
     """Judges results by the operator's truth.
 
     Large inputs may repeat (:mod:`suites.cells.repeated_inputs`). Then the first period is compared with the truth, and
@@ -170,11 +170,11 @@ def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdi
                 f"output {index}[{element}] is {flat[element]!s}, but {flat[element - period]!s} for the same inputs "
                 f"{period} elements before ({int(wrong.sum())} such elements)"
             )
-            return Verdict(Status.WRONG_VALUE, reason, None)
+            return ResultVerdict(Status.WRONG_VALUE, reason, None)
     return verdict
 
 
-def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:
+def with_reference(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> ResultVerdict:
     """Adds the error of XLA's own implementation on the same inputs to a verdict."""
     if verdict.accuracy is None:
         return verdict

@@ -17,13 +17,13 @@ from suites.checks.judging.reasons import error_text, status_of
 from suites.declare.operator import Operator
 from suites.kernels.kernel import AtLeast
 from suites.numerics.arrays import Array, Inputs, fingerprint
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 
 class CheckFailed(AssertionError):
     """Ends a check that did not pass; the verdict says what is wrong."""
 
-    def __init__(self, verdict: Verdict):
+    def __init__(self, verdict: ResultVerdict):
         super().__init__(f"{verdict.status}: {verdict.words}")
         self.verdict = verdict
 
@@ -43,7 +43,7 @@ class Evidence:
         self._judged = 0
         self._unchecked: CheckFailed | None = None
 
-    def require(self, verdict: Verdict, where: str = "", *, every_element: bool = False) -> None:
+    def require(self, verdict: ResultVerdict, where: str = "", *, every_element: bool = False) -> None:
         """Requires that a verdict is PASSED, and keeps its accuracy if it is the worst.
 
         Special and drawn inputs may have elements that cannot be judged. Then only the others are judged, and
@@ -121,7 +121,7 @@ class Evidence:
 
     def fail(self, status: Status, reason: str) -> NoReturn:
         """Raises :class:`CheckFailed` with this status and reason."""
-        raise CheckFailed(Verdict(status, reason, None))
+        raise CheckFailed(ResultVerdict(status, reason, None))
 
 
 def _used(accuracy: Accuracy | None) -> float:

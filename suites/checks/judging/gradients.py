@@ -23,7 +23,7 @@ from suites.numerics.arrays import Array, Inputs
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
 from suites.numerics.precision import precision
-from suites.numerics.verdict import Verdict, judge_where
+from suites.numerics.verdict import ResultVerdict, judge_where
 
 SLACK = 4
 """The bound of a derivative by other formulas, in bounds of JAX's formulas."""
@@ -101,14 +101,14 @@ def true_second(
     return _with_slack(derived_truth(twice, (*inputs, *real_cotangents, *directions)))
 
 
-def judge_derivative(derivatives: Sequence[Any], truth: Truth) -> Verdict:
+def judge_derivative(derivatives: Sequence[Any], truth: Truth) -> ResultVerdict:
     """Judges cotangents or tangents.
 
     Where the true one is infinite or NaN, the derivative is not defined, and any value is accepted.
     """
     defined = [np.isfinite(expected.value) for expected in truth.outputs]
     if any(each.size for each in defined) and not any(each.any() for each in defined):
-        return Verdict(
+        return ResultVerdict(
             Status.UNCHECKED,
             "the derivative of the reference is infinite or NaN everywhere at these inputs. Declare sample= with "
             "inputs where it is defined",

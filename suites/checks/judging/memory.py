@@ -20,7 +20,7 @@ from suites.guards import page_faults
 from suites.guards.guarded_calls import Trespass, guarded_calls
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.patterns import places
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 # Filled outputs. A program takes its inputs and one donated array for each output. XLA then uses the memory of that
 # array for the output (an assertion checks this), so an element that nothing writes still holds the pattern.
@@ -65,7 +65,7 @@ def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], by
     return [np.array(result) for result in results]
 
 
-def disagreement(first: list[Array], second: list[Array], *, deterministic: bool) -> Verdict | None:
+def disagreement(first: list[Array], second: list[Array], *, deterministic: bool) -> ResultVerdict | None:
     """Compares the results of two runs with :data:`POISONS`; returns None if they agree as far as they must.
 
     An element that holds the fill of its run in both runs was never written. Any other difference comes from the
@@ -79,9 +79,11 @@ def disagreement(first: list[Array], second: list[Array], *, deterministic: bool
     if same.any():
         reason = f"output {index}: {int(same.sum())} of {same.size} elements were never written"
         where = places(same)
-        return Verdict(Status.UNWRITTEN_OUTPUT, reason, None, cause=where and f"{where} is never written")
+        return ResultVerdict(Status.UNWRITTEN_OUTPUT, reason, None, cause=where and f"{where} is never written")
     if deterministic:
-        return Verdict(Status.NONDETERMINISTIC, f"output {index} differs between two runs on the same inputs", None)
+        return ResultVerdict(
+            Status.NONDETERMINISTIC, f"output {index} differs between two runs on the same inputs", None
+        )
     return None
 
 
@@ -118,15 +120,15 @@ class GuardedRuns:
     """
 
     results: Sequence[Any]
-    fault: Verdict | None
+    fault: ResultVerdict | None
     calls: int
     missing: str | None = None
 
     @property
-    def unseen(self) -> Verdict:
+    def unseen(self) -> ResultVerdict:
         """The verdict on a kernel without a guarded call."""
         why = self.missing or "the program ran without a call that the guards could see"
-        return Verdict(Status.UNCHECKED, f"the accesses of the kernel are unknown: {why}", None)
+        return ResultVerdict(Status.UNCHECKED, f"the accesses of the kernel are unknown: {why}", None)
 
 
 def why_unguarded(backend: Backend, platform: str) -> str | None:
@@ -164,12 +166,12 @@ def run_guarded(run: Callable[[int], Any]) -> GuardedRuns:
     return GuardedRuns(results, None, calls)
 
 
-def _fault(findings: Sequence[Trespass]) -> Verdict:
+def _fault(findings: Sequence[Trespass]) -> ResultVerdict:
     """Returns the verdict on forbidden accesses; it names the first access to each array."""
     firsts = list({each.array: each for each in reversed(findings)}.values())[::-1]
     outside = not all(each.is_inside for each in findings)
     reason = f"the kernel {', and '.join(map(str, firsts[:_MOST_TOLD]))}"
-    return Verdict(Status.OUT_OF_BOUNDS if outside else Status.INPUT_MUTATED, reason, None)
+    return ResultVerdict(Status.OUT_OF_BOUNDS if outside else Status.INPUT_MUTATED, reason, None)
 
 
 # Filled memory of a GPU. Without a fill, the memory of a new process is mostly zeros.

@@ -28,7 +28,7 @@ from suites.declare.operator import Operator
 from suites.numerics import arrays
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.jaxpr import formula, has_constants
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 DOUBTFUL = 1e3
 """If a result exceeds its bound by less than this factor, the reason says how to change the bound."""
@@ -48,7 +48,7 @@ def error_text(error: BaseException) -> str:
     return " ".join([f"{type(error).__name__}: {str(error).strip() or 'without a message'}", *notes])
 
 
-def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:
+def with_inputs(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> ResultVerdict:
     """Adds the inputs to the reason of a verdict that is not PASSED.
 
     Short inputs, and those with nearly all elements equal, are shown as code that makes them. Others are shown by their
@@ -67,7 +67,7 @@ def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict
     )
 
 
-def _allowed(verdict: Verdict, operator: Operator, inputs: Inputs) -> str:
+def _allowed(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> str:
     """Returns where the bound comes from, and a cure, for a result that is outside of its bound by little."""
     used = verdict.accuracy.budget_used if verdict.accuracy else None
     if (

@@ -133,22 +133,22 @@ def _exponential(x):  # type: ignore[no-untyped-def]
     return exponential_by(Reduction.of(dtype), dtype)
 
 
-def exponential_by(known: Reduction, dtype: str) -> Callable[..., Any]:
+def exponential_by(numbers: Reduction, dtype: str) -> Callable[..., Any]:
     """The Python function that Numba compiles for :func:`exponential`.
 
     A kernel with a loop of numbers leaves the lanes to LLVM. One that keeps lanes itself has no single numbers at the
     end of its loop.
 
     Args:
-        known: Its numbers.
+        numbers: The constants of its reduction and polynomial.
         dtype: ``"float32"`` or ``"float64"``.
     """
     real, integer = getattr(np, dtype), getattr(np, f"int{np.dtype(dtype).itemsize * 8}")
-    shifter, inverse, high, low = map(real, (known.shifter, known.inverse, known.high, known.low))
-    leading, second, *others = map(real, known.coefficients)
+    shifter, inverse, high, low = map(real, (numbers.shifter, numbers.inverse, numbers.high, numbers.low))
+    leading, second, *others = map(real, numbers.coefficients)
     coefficients = tuple(others)
-    lowest, highest = real(known.lowest), real(known.highest)
-    bits, bias = integer(known.bits), integer(known.bias)
+    lowest, highest = real(numbers.lowest), real(numbers.highest)
+    bits, bias = integer(numbers.bits), integer(numbers.bias)
 
     def exponential(x):  # type: ignore[no-untyped-def]
         inside = kept_within(x, lowest, highest)

@@ -22,5 +22,5 @@ def is_at_least(builder: Any, capability: int) -> Any:
     kind = ir.FunctionType(ir.IntType(32), [_BYTE.as_pointer()])
     reflect = module.globals.get("__nvvm_reflect") or ir.Function(module, kind, "__nvvm_reflect")
     address = builder.addrspacecast(name, name.value_type.as_pointer())
-    found = builder.call(reflect, [builder.bitcast(address, _BYTE.as_pointer())])
-    return builder.icmp_unsigned(">=", found, ir.Constant(found.type, 10 * capability))
+    architecture = builder.call(reflect, [builder.bitcast(address, _BYTE.as_pointer())])
+    return builder.icmp_unsigned(">=", architecture, ir.Constant(architecture.type, 10 * capability))

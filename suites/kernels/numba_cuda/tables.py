@@ -242,10 +242,10 @@ def row_sums_with_table(hold: Any, stages: Stages, threads: int, blocks: int, wo
         while first < rows:
             is_long = np.uint32(stop - start) > limit
             k = np.uint32(start + lane)
-            found = look_up(data, x, table, fetched, k, stop, lanes)
+            entries = look_up(data, x, table, fetched, k, stop, lanes)
             fetched_next = fetch(data, indices, np.uint32(next_start + lane), next_stop, lanes)
             then_start, then_stop = ends_of_row(indptr, np.uint32(row + stride * np.uint32(2)), rows)
-            total = add_up(data, fetched, found, k, stop, lanes)
+            total = add_up(data, fetched, entries, k, stop, lanes)
             if not is_long:
                 total += part(data, indices, x, table, np.uint32(k + lanes * np.uint32(TERMS)), stop, lanes)
             total = sum_of_lanes(shared, total, cuda.blockDim.x)

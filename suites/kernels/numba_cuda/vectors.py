@@ -149,8 +149,8 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
         @cuda.extending.intrinsic
         def load(typing_context, x, i):
             def generate(context, builder, signature, args):
-                found = load_vector(context, builder, signature.args[0], args[0], args[1], GLOBAL, aligned_to)
-                return context.make_tuple(builder, signature.return_type, found)
+                elements = load_vector(context, builder, signature.args[0], args[0], args[1], GLOBAL, aligned_to)
+                return context.make_tuple(builder, signature.return_type, elements)
 
             return types.UniTuple(x.dtype, NEIGHBOURS)(x, types.uint64), generate
 
@@ -160,8 +160,8 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
         @cuda.extending.intrinsic
         def store(typing_context, out, i, values):
             def generate(context, builder, signature, args):
-                given = [builder.extract_value(args[2], k) for k in range(NEIGHBOURS)]
-                store_vector(context, builder, signature.args[0], args[0], args[1], given, GLOBAL, aligned_to)
+                elements = [builder.extract_value(args[2], k) for k in range(NEIGHBOURS)]
+                store_vector(context, builder, signature.args[0], args[0], args[1], elements, GLOBAL, aligned_to)
                 return context.get_dummy_value()
 
             return types.void(out, types.uint64, types.UniTuple(out.dtype, NEIGHBOURS)), generate
@@ -188,12 +188,12 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
                 f"ld.global.L1::no_allocate.v{count}.b{bits} {{{places}}}, [${count}];",
                 ",".join([f"={letter}"] * count + ["l"]),
             )
-            found = []
+            elements = []
             for first in range(0, NEIGHBOURS, count):
                 loaded = builder.call(load, [builder.gep(address, [_place(first)])])
                 words = [builder.extract_value(loaded, k) for k in range(count)]
-                found += [builder.bitcast(each, kind) for each in words]
-            return context.make_tuple(builder, signature.return_type, found)
+                elements += [builder.bitcast(each, kind) for each in words]
+            return context.make_tuple(builder, signature.return_type, elements)
 
         return values(x, types.uint64), generate
 

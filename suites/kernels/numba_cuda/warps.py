@@ -55,7 +55,7 @@ def shuffle_from(value, lane):
 
 def votes(flag):
     """A word whose bit of each lane says whether ``flag`` is true there."""
-    return np.uint32(sum(bool(given) << lane for lane, given in _shown(flag).items()))
+    return np.uint32(sum(bool(is_set) << lane for lane, is_set in _shown(flag).items()))
 
 
 class _SimulatedWarp:

@@ -97,7 +97,7 @@ def seen(words, place, like):
     return None
 
 
-def awaited(words, place, like, found):
+def awaited(words, place, like, first_read):
     """Waits for the sum number ``place``, a value of the type of ``like``, and returns it.
 
     Args:
@@ -198,15 +198,15 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
         return of_32_bits if like.bitwidth == 32 else of_64_bits
 
     @cuda.extending.overload(awaited)
-    def _overload_awaited(words, place, like, found):
-        def of_32_bits(words, place, like, found):
-            word = found
+    def _overload_awaited(words, place, like, first_read):
+        def of_32_bits(words, place, like, first_read):
+            word = first_read
             while word < np.uint64(_MARK):
                 word = _read(words, np.uint64(1) + np.uint64(place))
             return _value(word & np.uint64(_HALF), like)
 
-        def of_64_bits(words, place, like, found):
-            low, high = found
+        def of_64_bits(words, place, like, first_read):
+            low, high = first_read
             first = np.uint64(1) + np.uint64(place) * np.uint64(2)
             while low < np.uint64(_MARK) or high < np.uint64(_MARK):
                 low, high = _read(words, first), _read(words, first + np.uint64(1))

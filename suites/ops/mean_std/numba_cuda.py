@@ -38,7 +38,7 @@ GROUP_SLOTS = 3 * THREADS // WARP
 
 
 @device
-def merged(first, second):
+def merge(first, second):
     """Merges two groups of elements: how many each has, their mean, and the sum of squared distances from it.
 
     Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979. With m and
@@ -76,7 +76,7 @@ def group_of_share(x, center, thread, threads):
     """The group of this thread's share of a vector, taken as by ``sum_of_share``, and its sum."""
     size, each = np.uint64(x.size), np.uint64(NEIGHBOURS)
     zero, one = x.dtype.type(0), x.dtype.type(1)
-    found, total = (zero, zero, zero), zero
+    group, total = (zero, zero, zero), zero
     whole = size // each if aligned(x) else np.uint64(0)
     i, step = np.uint64(thread), np.uint64(threads)
     while i + step * np.uint64(BATCH - 1) < whole:
@@ -85,29 +85,29 @@ def group_of_share(x, center, thread, threads):
         (p, a), (q, b), (r, c), (s, d) = (
             group_of_four(p, center), group_of_four(q, center), group_of_four(r, center), group_of_four(s, center),
         )  # fmt: skip
-        found = merged(found, same_size(same_size(p, q), same_size(r, s)))
+        group = merge(group, same_size(same_size(p, q), same_size(r, s)))
         total += (a + b) + (c + d)
         i += step * np.uint64(BATCH)
     while i < whole:
         p, a = group_of_four(neighbours(x, i * each), center)
-        found, total = merged(found, p), total + a
+        group, total = merge(group, p), total + a
         i += step
     i = whole * each + np.uint64(thread)
     while i + step * np.uint64(3) < size:
         p, a = group_of_four(load(x, i, step), center)
-        found, total = merged(found, p), total + a
+        group, total = merge(group, p), total + a
         i += step * np.uint64(4)
     while i < size:
-        found, total = merged(found, (one, x[i] - center, zero)), total + x[i]
+        group, total = merge(group, (one, x[i] - center, zero)), total + x[i]
         i += step
-    return found, total
+    return group, total
 
 
 @device
 def merged_with_lane(group, reach):
     """Merges the group of this thread with the group of another lane."""
     count, mean, squares = group
-    return merged(group, (shuffle_xor(count, reach), shuffle_xor(mean, reach), shuffle_xor(squares, reach)))
+    return merge(group, (shuffle_xor(count, reach), shuffle_xor(mean, reach), shuffle_xor(squares, reach)))
 
 
 @device
@@ -174,7 +174,7 @@ def mean_std_of_parts(x, parts, mean_out, std_out):
     i, size, four = np.uint64(cuda.threadIdx.x) * np.uint64(4), np.uint64(parts.size), np.uint64(4)
     while i < size:
         count, mean, squares, part = neighbours(parts, i)
-        group, total = merged(group, (count, mean, squares)), total + part
+        group, total = merge(group, (count, mean, squares)), total + part
         i += four * np.uint64(THREADS)
     total = sum_of_lanes(shared, total, THREADS)
     group = group_of_block(groups, group)

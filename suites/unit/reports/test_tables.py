@@ -101,7 +101,7 @@ def test_the_fastest_of_a_cell_is_marked_and_so_is_whoever_cannot_be_told_apart(
 
 
 @pytest.mark.parametrize(
-    ("cache", "best", "words"), [("cold", False, "a bug in the harness"), ("hot", True, "never left a cache")]
+    ("cache", "best", "words"), [("cold", False, "a bug in the harness"), ("hot", True, "stayed in a cache")]
 )
 def test_an_impossible_bandwidth_is_flagged(cache, best, words):
     records = [make_record(one.cell, timing=make_timing(one.timing.median_ns, cache=cache))
