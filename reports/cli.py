@@ -184,7 +184,7 @@ def read_recorded(path: Path) -> RunFile:
 
 
 def _judge(run: RunFile, records: list[Record], options: argparse.Namespace) -> Judgement:
-    """Judges the selected records of a run, and prints what is missing or damaged."""
+    """Judges the selected records of a run, and prints its missing and damaged parts."""
     judgement = judge(run, records, selects=lambda cell: _is_selected(cell, options))
     for line in judgement.lines:
         _say(options, f"{run.path}: {line}")

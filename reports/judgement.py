@@ -1,4 +1,4 @@
-"""Judges a recorded run: its exit code, and what is missing or damaged in it."""
+"""Judges a recorded run: its exit code, and its missing and damaged parts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Judgement:
 
     Attributes:
         exit: WRONG if a cell is wrong, FINE if everything was checked and passed, else COULD_NOT_RUN.
-        lines: Why it is COULD_NOT_RUN, a sentence each; in a run with wrong cells, what is damaged or missing.
+        lines: Why it is COULD_NOT_RUN, a sentence each; in a run with wrong cells, its damaged and missing parts.
         notes: Notes on a run that is fine.
     """
 
@@ -54,7 +54,7 @@ def judge(
     lines = [f"DAMAGED: {problem}" for problem in run.problems]
     lines += _incomplete(run, selects, has_ended=has_ended)
     is_of_mutants = are_mutants(counting)
-    if is_of_mutants:  # what is missing may catch the survivors
+    if is_of_mutants:  # the missing cells may catch the survivors
         wrong = not lines and bool(survivors(counting))
     else:
         wrong = any(record.status.wrong for record in counting)

@@ -84,7 +84,7 @@ def decide_gate(
         today: The day, in UTC.
         sessions: Whether base and head were timed in two sessions, one after the other, which has wider limits.
         platforms: The platforms on which a cell must have been compared, such as `cuda` on a machine with a GPU.
-        doubts: What is missing or damaged in the runs. With a doubt the gate cannot pass.
+        doubts: The missing and damaged parts of the runs. With a doubt the gate cannot pass.
     """
     from reports.statistics.decision import limits_in_force
 

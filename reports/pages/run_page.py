@@ -19,7 +19,7 @@ def page_of(records: Sequence[Record], doubts: Sequence[str] = ()) -> Page:
 
     Args:
         records: The records of the run.
-        doubts: What is missing or damaged in the run; the page begins with it.
+        doubts: The missing and damaged parts of the run; the page begins with it.
     """
     makes = kill_tables if are_mutants(records) else validation_tables if is_validation(records) else benchmark_tables
     tables = (*doubt_tables(doubts), *makes(records))
@@ -43,7 +43,7 @@ def origin_of(records: Sequence[Record]) -> str:
 
 
 def doubt_tables(doubts: Sequence[str]) -> list[Table]:
-    """Returns a table of what is missing or damaged in a run; no table for a complete run."""
+    """Returns a table of the missing and damaged parts of a run; no table for a complete run."""
     if not doubts:
         return []
     rows = tuple((Text(doubt, Style.BAD),) for doubt in doubts)

@@ -1,4 +1,4 @@
-"""Defines the first and the last line of a session in a run file: what it expects, and how it ended."""
+"""Defines the first and the last line of a session in a run file: the cells that it expects, and how it ended."""
 
 import re
 

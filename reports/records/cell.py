@@ -15,7 +15,7 @@ _DTYPE_STEMS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex"
 
 
 class Cell(Part, frozen=True, kw_only=True, dict=True):
-    """One combination of operator, backend, mode, platform, dtype, size and parameters: what a record is about.
+    """One combination of operator, backend, mode, platform, dtype, size and parameters: the subject of a record.
 
     Attributes:
         operator: Name of the operator.
@@ -55,7 +55,7 @@ class Cell(Part, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def key(self) -> CellKey:
-        """Hashable identity: equal for equal cells, whatever the order of `params`."""
+        """Hashable identity: equal for equal cells, in any order of `params`."""
         return (
             self.operator,
             self.operator_version,

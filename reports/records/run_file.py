@@ -1,4 +1,4 @@
-"""Reads a run file line by line, and collects what is missing or damaged in it."""
+"""Reads a run file line by line, and collects its missing and damaged parts."""
 
 import gc
 import gzip
@@ -42,7 +42,7 @@ class RunFile:
     Attributes:
         path: The file.
         records: The records in the order written, every attempt at a cell included.
-        problems: What is damaged or contradictory, as `FILE:LINE: ...`.
+        problems: Damaged and contradictory lines, as `FILE:LINE: ...`.
         damaged: The part of `problems` about lines that are not JSON, such as a line that a crash cut short.
         expected: The cells that the run announced, in their order.
         runnable: The keys of those that can run here.
@@ -73,7 +73,7 @@ class RunFile:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last session came to its end, and no cell is missing."""
+        """Whether the last session ended in order, and no cell is missing."""
         return bool(self.begins and self.end and not self.missing)
 
     @property
@@ -86,7 +86,7 @@ class RunFile:
 
 
 def load_run(path: str | Path) -> RunFile:
-    """Reads a run file, and collects what is missing or damaged in it.
+    """Reads a run file, and collects its missing and damaged parts.
 
     Raises:
         RunUnreadable: The file cannot be opened or decompressed, is no regular file, is far larger than any run, or has
@@ -112,7 +112,7 @@ def load_run(path: str | Path) -> RunFile:
 def read_lines(path: Path) -> Iterator[bytes]:
     """Yields the lines of a file, each with its newline; a `.gz` file is decompressed piece by piece.
 
-    A `.gz` file that was cut short yields what it still holds.
+    A `.gz` file that was cut short yields the lines that it still holds.
 
     Raises:
         RunUnreadable: See `load_run`.

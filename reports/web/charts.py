@@ -137,7 +137,7 @@ def roof_points(rows: Sequence[CellRow]) -> list[Point]:
     """Returns a point for each timed cell with a known ceiling, and the lines of the ceilings; else nothing.
 
     A ceiling is the roof that the run measured for the cell: memory, scattered reads or operations. A cell without one,
-    of which nobody knows what it could reach, is left out.
+    whose limit is unknown, is left out.
     """
     points: list[Point] = []
     slopes: dict[str, float] = {}

@@ -24,7 +24,7 @@ from reports.records.status import Status
 
 
 class RunKind(StrEnum):
-    """What a run did: it timed kernels, or checked them."""
+    """The work of a run: it timed kernels, or checked them."""
 
     TIMES = "times"
     CHECKS = "checks"
@@ -35,7 +35,7 @@ class Results:
     """The newest result of every cell of one kind on one device.
 
     Attributes:
-        kind: What the runs did.
+        kind: The work of the runs.
         device: Platform and name of the device, such as `cuda: NVIDIA H200`; machines with the same device are
             shown together.
         rows: The newest result of each cell; a cell that failed stays failed until that very cell passes again.
@@ -76,7 +76,7 @@ class Choice:
 
     Attributes:
         shown: The results: times first, then checks.
-        doubts: What is damaged or missing in the runs, a sentence each.
+        doubts: Damaged and missing parts of the runs, a sentence each.
     """
 
     shown: tuple[Results, ...]
@@ -137,7 +137,7 @@ def _newest(kind: RunKind, rows: Sequence[CellRow]) -> Results:
 
 
 def _doubts(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[str]:
-    """Returns what is damaged or missing in the runs. A cell that another run has is not missing."""
+    """Returns the damaged and missing parts of the runs. A cell that another run has is not missing."""
     pairs = list(runs)
     recorded = {record.cell.key for _, records in pairs for record in records}
     doubts = []

@@ -32,7 +32,7 @@ def _row(
     missing: Callable[[], str | None] | None = None,
     **facts: Any,
 ) -> Backend:
-    """Registers a backend whose kernels are in ``module``; there, ``accept`` takes what an author declares."""
+    """Registers a backend whose kernels are in ``module``; there, ``accept`` takes an author's declaration."""
     facts |= {} if missing is None else {"missing": missing}
     row = Backend(id=id_, targets=targets, accept=_later(module, accept), expected=expected, cure=cure, **facts)
     return register_backend(row)

@@ -138,7 +138,7 @@ class CustomKernel(Kernel):
 
 
 def custom_kernel(declared: Any) -> CustomKernel | None:
-    """Returns what an author declares as a :class:`CustomKernel`; None if it is none.
+    """Returns an author's declaration as a :class:`CustomKernel`; None if it is none.
 
     Args:
         declared: A ``CustomKernel``, the operator itself, or a ``functools.partial`` of it with parameters.

@@ -12,7 +12,7 @@ import jax
 from suites.kernels.kernel import Kernel
 
 
-@functools.lru_cache(maxsize=256)  # JAX keeps what it compiled by the function
+@functools.lru_cache(maxsize=256)  # JAX keeps compiled programs by the function
 def in_full_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that multiplies float32 matrices in float32, unless ``jax_default_matmul_precision`` is set.
 

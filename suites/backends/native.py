@@ -17,7 +17,7 @@ class NativeKernel(Kernel):
 
     Attributes:
         function: The C function.
-        arguments: Says what it is called with.
+        arguments: Returns the arguments of a call.
         outs: A function of the inputs that returns shape and dtype of the results; None for the operator's outputs.
         options: The other options of :func:`bridge.native_kernel`.
     """

@@ -106,7 +106,7 @@ class NumbaKernel(Kernel):
 
     @property
     def parallel(self) -> bool:
-        """Whether it is decorated with ``parallel=True``."""
+        """Whether the kernel is decorated with ``parallel=True``."""
         return bool(self.dispatcher.targetoptions.get("parallel"))
 
     def declared_dtypes(self) -> DeclaredDtypes | None:

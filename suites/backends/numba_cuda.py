@@ -177,7 +177,7 @@ class CudaKernel(Kernel):
 
     @property
     def adds_atomically(self) -> bool:
-        """Whether it is declared, or the source has atomic operations."""
+        """Whether the author declares atomic operations, or the source has some."""
         return has_atomics(self.dispatcher) if self.atomic is None else self.atomic
 
     @property
@@ -229,7 +229,7 @@ class CudaCallable(Kernel):
 
     @property
     def adds_atomically(self) -> bool:
-        """Whether it is declared, or the source has atomic operations."""
+        """Whether the author declares atomic operations, or the source has some."""
         return has_atomics(self.function) if self.atomic is None else self.atomic
 
     @property

@@ -62,7 +62,7 @@ def ported(kernel: Any) -> Any:
     """The kernel or device function as numba-cuda-mlir compiles it; one that it made already is returned itself.
 
     Args:
-        kernel: What ``numba.cuda.jit`` made, or a Python function.
+        kernel: A kernel under ``numba.cuda.jit``, or a Python function.
     """
     from numba_cuda_mlir import cuda
 

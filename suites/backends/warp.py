@@ -104,7 +104,7 @@ class WarpKernel(Kernel):
 
     @property
     def adds_atomically(self) -> bool:
-        """Whether it is declared, or the source has atomic operations."""
+        """Whether the author declares atomic operations, or the source has some."""
         return has_atomics(_inside(self.kernel), warp=True) if self.atomic is None else self.atomic
 
     @property
@@ -174,7 +174,7 @@ class WarpCallable(FunctionKernel):
 
     @property
     def adds_atomically(self) -> bool:
-        """Whether it is declared, or the source has atomic operations."""
+        """Whether the author declares atomic operations, or the source has some."""
         return has_atomics(self.make, warp=True) if self.atomic is None else self.atomic
 
 

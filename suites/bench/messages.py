@@ -104,7 +104,7 @@ _ORDERS = msgspec.msgpack.Decoder(Order)
 class SharedIndex:
     """The index of the running cell in the last order, in a file that two processes share.
 
-    A change does not wake the reader, so it does not disturb what is timed.
+    A change does not wake the reader, so it does not disturb the timed calls.
 
     Args:
         descriptor: The file descriptor; a new file by default.

@@ -158,7 +158,7 @@ class _Worker:
         return self._order[index] if index < len(self._order) else self._started
 
     def last_words(self) -> str:
-        """Returns the end of what the process printed."""
+        """Returns the end of the output of the process."""
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return "its last words:\n" + "\n".join(lines[-15:]) if lines else "it printed nothing"
@@ -196,7 +196,7 @@ class ProcessPool:
         specs: The processes.
         scratch: A folder for their output.
         timeout_s: Seconds after which a cell is given up.
-        on_event: Is told what the processes do.
+        on_event: Is called with each event of the processes.
         seed: Decides the order of the processes.
         checks: Whether one process of each label checks each cell, and measures its roof and its memory. If an earlier
             pool did so, later ones need not do it again.
@@ -360,7 +360,7 @@ class ProcessPool:
     def _order_to_prepare(self, number: int) -> None:
         label = self._workers[number].spec.label
         cells = [cell for cell in self._prepared.get(label, []) if (label, cell.key) not in self._lost]
-        # Each process begins at another cell, so that processes find what others have compiled to files.
+        # Each process begins at another cell, so that processes find files that others have compiled.
         own = [each for each, worker in enumerate(self._workers) if worker.spec.label == label]
         begin = len(cells) * own.index(number) // len(own)
         to_check = [cell for cell in cells if self._checkers.get((label, cell.key)) == number]

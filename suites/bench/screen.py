@@ -33,7 +33,7 @@ class Screen:
             self._status.stop()
 
     def show_event(self, event: Event) -> None:
-        """Shows what the processes do."""
+        """Shows the state of the processes."""
         match event:
             case Started(cell):
                 self._update(f"compiling {visible(cell.id)}")

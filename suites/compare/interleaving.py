@@ -45,7 +45,7 @@ _ORDER = (BASE, HEAD, HEAD, BASE)
 _EACH = _ORDER.count(BASE)
 
 MOST = 32
-"""Processes of each revision at most. What is undecided then stays so with more."""
+"""Processes of each revision at most. A cell that is undecided then stays undecided with more."""
 
 _CHUNK_CELLS = 100
 """Cells whose programs a process holds at a time."""

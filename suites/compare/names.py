@@ -68,7 +68,7 @@ def resolve_names(
 
     Raises:
         RevisionError: A name is neither a run nor a revision, or one is a run and the other a revision. The message
-            says what was tried.
+            names the attempts.
     """
     one = _resolve(base, selection, runs)
     if head is None and isinstance(one, Path):

@@ -25,7 +25,7 @@ def has_atomics(kernel: Any, *, warp: bool = False) -> bool:
     """Whether a kernel, or a function that it refers to, has an atomic operation.
 
     Args:
-        kernel: A function, or what a decorator of Numba-CUDA or Warp made of it.
+        kernel: A function, plain or decorated by Numba-CUDA or Warp.
         warp: Whether it is in Warp, which makes ``out[i] += x`` an atomic operation.
     """
     return any(

@@ -63,7 +63,7 @@ _JITTED = type(jax.jit(lambda x: x))
 
 
 def jax_kernel_function(declared: Any) -> JaxKernel | None:
-    """Returns what an author declares as a :class:`JaxKernel`; None if it is none.
+    """Returns an author's declaration as a :class:`JaxKernel`; None if it is none.
 
     Args:
         declared: A ``JaxKernel``, a ``jax.custom_vjp``, a ``jax.custom_jvp``, or a function under ``jax.jit`` that

@@ -110,7 +110,7 @@ class LaunchedKernel(Kernel):
 
     Attributes:
         wrapper: The function of the bridge.
-        kernel: What it takes as the kernel.
+        kernel: The object that it takes as the kernel.
         launch: Takes the inputs and outputs of a call. Returns the keyword arguments of the function.
     """
 

@@ -23,7 +23,7 @@ class Library:
         name: Its name.
         module: The name that it is imported by.
         distributions: The distributions that may hold it.
-        cure: What installs it.
+        cure: The command that installs it.
     """
 
     name: str
@@ -65,7 +65,7 @@ class LibraryCall(Kernel):
 
     @classmethod
     def accepted(cls, declared: Any) -> LibraryCall | None:
-        """Returns what an author declares as a call of this library; None if it is no function."""
+        """Returns an author's function as a call of this library; None if it is no function."""
         if isinstance(declared, Kernel):
             return declared if isinstance(declared, cls) else None
         return cls(declared) if callable(declared) and not isinstance(declared, type) else None
@@ -97,7 +97,7 @@ class LibraryProgram:
         borrow: Takes a JAX array. Returns an array of the library over the same memory.
         returned: Takes a result of the library. Returns an object with ``__array__``, whose ``block_until_ready``, if
             it has one, waits until the result is there.
-        keeps: Whether the program keeps what it prepared for the last inputs, and so the memory of these.
+        keeps: Whether the program keeps its preparation for the last inputs, and so the memory of these.
     """
 
     def __init__(

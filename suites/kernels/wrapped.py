@@ -1,4 +1,4 @@
-"""Takes wrappers of kernels apart: a user may declare what she calls, such as ``bridge.numba_kernel(f, outs)``."""
+"""Takes wrappers of kernels apart: a user may declare a callable, such as ``bridge.numba_kernel(f, outs)``."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ def table(backend: Backend) -> tuple[list[Mutant], Callable[..., Any]]:
     """Returns the list of a module's mutants, and the decorator that adds a kernel to it.
 
     The decorator takes a good operator, or only a reference; the check that must catch the kernel, or several; and the
-    mistake in words. ``make`` turns the decorated object into what an operator declares. Further keywords are fields of
-    the operator. By default it has one dtype, no derivative and no inputs to refuse; and edge cases only if the check
-    ``edges`` must catch it.
+    mistake in words. ``make`` turns the decorated object into a kernel of an operator. Further
+    keywords are fields of the operator. By default it has one dtype, no derivative and no inputs to refuse; and edge
+    cases only if the check ``edges`` must catch it.
     """
     mutants: list[Mutant] = []
 

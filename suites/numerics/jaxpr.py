@@ -1,4 +1,4 @@
-"""Traces a reference to a jaxpr, and tells what its operations compute and what they leave undefined.
+"""Traces a reference to a jaxpr, and names its operations and the elements that they leave undefined.
 
 IEEE 754 defines the sign of a zero that negation, a product, a quotient or a copy returns. It does not define which
 zero is larger, so a maximum of both, or a choice by a comparison, may have either sign. The sign of a sum depends on
@@ -131,7 +131,7 @@ def operations(reference: Callable[..., Any], inputs: Inputs) -> list[str]:
 
 
 def formula(reference: Callable[..., Any], inputs: Inputs, most: int = 8) -> str:
-    """Returns what a reference computes, in its order, such as ``add, add, div``."""
+    """Returns the operations of a reference, in its order, such as ``add, add, div``."""
     names = [name.removeprefix("reduce_") for name in operations(reference, inputs) if name not in MOVES]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -1,4 +1,4 @@
-"""Describes what wrong results have in common: where they are, and which values they hold instead of the true ones."""
+"""Describes the common pattern of wrong results: where they are, and their values instead of the true ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NARROWER = {
 
 
 def pattern(got: Array, true: Array, wrong: Array) -> str | None:
-    """Returns what wrong elements have in common, such as ``the last element along axis 1 is 0.0``; None if nothing.
+    """Returns the common pattern of wrong elements, such as ``the last element along axis 1 is 0.0``; None if nothing.
 
     Args:
         got: A result.
@@ -81,7 +81,7 @@ def _along(wrong: Array) -> str | None:
 
 
 def _instead(got: Array, true: Array, wrong: Array) -> str | None:
-    """Returns what the wrong elements hold, as a text that continues "every element"; None if there is no rule."""
+    """Returns the values of the wrong elements, as a text that continues "every element"; None if there is no rule."""
     if got.dtype.kind not in "fiub" and got.dtype.name != "bfloat16":
         return None
     for narrow in _NARROWER.get(got.dtype.name, ()):

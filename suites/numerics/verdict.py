@@ -30,7 +30,7 @@ class ResultVerdict:
         accuracy: The largest errors of the results; None if shapes or dtypes are wrong.
         judged: The number of judged elements. An output without elements counts as one.
         note: A note on results that passed; None if there is none.
-        cause: The cause of the error, such as what all wrong elements have in common; None if unknown.
+        cause: The cause of the error, such as a common pattern of all wrong elements; None if unknown.
         output: The number of the worst output; None if no value is wrong.
     """
 

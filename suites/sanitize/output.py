@@ -44,7 +44,7 @@ class SanitizerFinding:
     """One finding of a tool.
 
     Attributes:
-        what: Its first line, such as ``Invalid __global__ read of size 4 bytes``.
+        what: The first line of the finding, such as ``Invalid __global__ read of size 4 bytes``.
         cell: Id of the cell that ran; None outside of cells.
         count: How often it was printed, for all threads.
     """

@@ -27,7 +27,7 @@ TRIES = 3
 
 
 class Roof(NamedTuple):
-    """A measured bandwidth in bytes per second, and what was measured: ``copy of 8.39 MB``."""
+    """A measured bandwidth in bytes per second, and its description: ``copy of 8.39 MB``."""
 
     bandwidth: float
     kind: str
@@ -68,7 +68,7 @@ def rounded(read_bytes: int, written_bytes: int) -> tuple[int, bool]:
 
 
 def copy_text(size: int, reads: bool) -> str:
-    """Returns what was measured, such as ``copy of 8.39 MB``."""
+    """Returns the description of the measurement, such as ``copy of 8.39 MB``."""
     return f"{'read' if reads else 'copy'} of {bytes_text(size)}"
 
 

@@ -9,7 +9,7 @@ The two methods measure different times, so the method is recorded, and times of
 It needs the package cupti-python (in the extras ``cuda12`` and ``cuda13``). CUPTI admits one user in a process with
 drivers before r610, so nothing is recorded while another profiler is attached.
 
-Kernels inside of CUDA graphs, which XLA calls command buffers, are recorded one by one: that is what CUPTI does unless
+Kernels inside of CUDA graphs, which XLA calls command buffers, are recorded one by one, as CUPTI does unless
 ``GRAPH_TRACE`` is enabled. Recording puts a time stamp around each kernel, so the gap between two kernels of a call is
 a little longer than without it, for every backend.
 """
@@ -151,7 +151,7 @@ class CuptiTrace:
         cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._keep)
 
     def collect(self, run: Callable[[], Any]) -> list[Activity]:
-        """Returns what the devices did while ``run`` ran, in no particular order.
+        """Returns the activities of the devices while ``run`` ran, in no particular order.
 
         Args:
             run: Starts work, and waits until all of it has ended.

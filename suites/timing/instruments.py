@@ -1,6 +1,6 @@
 """Builds kernels that help to measure, called from JAX: one keeps the device busy, one empties its cache.
 
-They run on XLA's stream, so what is called after them starts after them. Their names begin with :data:`PREFIX`.
+They run on XLA's stream, so a later call starts after they end. Their names begin with :data:`PREFIX`.
 """
 
 from __future__ import annotations

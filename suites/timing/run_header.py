@@ -127,7 +127,7 @@ def _commit(file: Path) -> tuple[str, bool | None] | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Returns what git prints, or None if it fails."""
+    """Returns the output of git; None if it fails."""
     # In a hook, git sets variables that name the hook's repository.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     # A checkout that is mounted into a container belongs to another user.
@@ -151,7 +151,7 @@ _NOT_RUN = ("unit", "tutorials", "published", "__pycache__")
 
 
 def code_digest() -> str:
-    """Returns the SHA-256 of the files of this project, of the operators and checks in use, and of what they import.
+    """Returns the SHA-256 of the files of this project, of the operators and checks in use, and of their imports.
 
     Modules of Python itself and of installed packages do not count: the header of a run has their versions.
     """
@@ -270,7 +270,7 @@ def machine_load() -> float | None:
 
 
 def _changes_code(variable: str) -> bool:
-    """Tells whether an environment variable changes what is compiled or called, or how it is checked."""
+    """Tells whether an environment variable changes the compiled code, the calls or the checks."""
     return variable in _VARIABLES or (variable.startswith("NUMBA_") and variable not in _NOT_CODE)
 
 

@@ -186,7 +186,7 @@ def _is_real(array: Any) -> bool:
 
 
 MODES = ("forward", "forward+backward")
-"""What a timed call computes: the outputs, or the outputs and the derivatives."""
+"""The results of a timed call: the outputs, or the outputs and the derivatives."""
 
 _TIMED_DTYPES = ("float32", "float64", "int32", "int64")
 

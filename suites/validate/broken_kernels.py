@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         "summary", "runs",
     )  # fmt: skip
     words = sys.argv[1:] if arguments is None else list(arguments)
-    end = words.index("--") if "--" in words else len(words)  # what follows is for pytest
+    end = words.index("--") if "--" in words else len(words)  # later arguments are for pytest
     options = parser.parse_args(words[:end])
     options.operators = ["suites.mutants"]
     options.profile = options.profile or "full"

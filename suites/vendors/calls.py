@@ -1,4 +1,4 @@
-"""Calls kernels through what makers of kernel languages ship for JAX: these calls stand beside ours in the tables.
+"""Calls kernels through the packages that makers of kernel languages ship for JAX, beside ours in the tables.
 
 They are ``jax_triton`` (``jax_triton.triton_call``), ``cutlass`` (``cutlass.jax.cutlass_call``, of CuTe DSL),
 ``cutile`` (``cuda.tile.jax.cutile_call``), ``jax_tvm_ffi`` and ``mosaic_gpu`` (Pallas on Mosaic GPU). None of their
@@ -137,7 +137,7 @@ def why_missing(backend: str) -> str | None:
         return f"{module} does not import ({_line(error)}; extra vendors)"
     spec = jax.ShapeDtypeStruct((BLOCK,), np.float32)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of what a compiler will change
+        with warnings.catch_warnings(action="ignore"):  # of changes of a compiler
             jax.jit(probe.build([spec, spec], [spec])).trace(spec, spec).lower(lowering_platforms=("cuda",))
     except Exception as error:
         return f"{module} does not lower with JAX {jax.__version__} here ({_line(error)})"

@@ -118,5 +118,5 @@ class Repository:
 
 
 def _is_name(revision: str) -> bool:
-    """Whether git takes the text as a revision, and not as an option."""
+    """Tells whether git takes the text as a revision, and not as an option."""
     return bool(revision.strip()) and not revision.startswith("-") and "\0" not in revision

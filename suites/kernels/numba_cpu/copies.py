@@ -9,7 +9,7 @@ from numba.core.registry import CPUDispatcher
 
 
 def with_options(dispatcher: CPUDispatcher, **options: bool) -> CPUDispatcher:
-    """Returns a copy of a function that compiles with some options, whatever its own say.
+    """Returns a copy of a function that compiles with some options instead of its own.
 
     The functions that it calls by a name of its module, or of the functions around it, are copied too: Numba would
     otherwise use the code that it has compiled of them already. A function that is reached in another way, such as an

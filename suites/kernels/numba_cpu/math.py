@@ -31,14 +31,14 @@ def exponential(x):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Reduction:
-    """What :func:`exponential` knows of a dtype.
+    """The constants of :func:`exponential` for a dtype.
 
     The exponential is ``2**n * exp(r)``, where n is the integer next to ``x / ln 2``, and ``r = x - n ln 2`` is at most
     ``(ln 2) / 2``. A polynomial gives ``exp(r)``.
 
     Attributes:
         bits: Bits of a significand without its leading one.
-        bias: What the exponent field of one holds.
+        bias: The exponent field of the number one.
         shifter: A number whose last place is worth one: adding it rounds to an integer, which the low bits then hold.
         inverse: ``1 / ln 2``.
         high: The first part of ln 2, with so few bits that its product with n is exact.

@@ -13,7 +13,7 @@ _NAME = bytearray(b"__CUDA_ARCH\0")
 def is_at_least(builder: Any, capability: int) -> Any:
     """A condition that the compiler knows: whether the GPU has this compute capability, such as 90, or a later one.
 
-    It replaces ``__nvvm_reflect`` by a number, and drops what is then not reached (LLVM, "User Guide for NVPTX",
+    It replaces ``__nvvm_reflect`` by a number, and drops code that is then not reached (LLVM, "User Guide for NVPTX",
     "Reflection Parameters").
     """
     module = builder.module

@@ -1,8 +1,8 @@
 """Lets Numba-CUDA kernels keep vectors in shared memory, and fill it without registers.
 
 A block that has to wait with its elements for other blocks keeps memory busy only if many blocks can wait at once.
-Registers also have to hold what a thread computes. Shared memory holds 227 KB of elements for each multiprocessor of an
-H100, and ``cp.async`` (PTX ISA, since compute capability 8.0) fills it: the thread names two addresses, and has
+Registers also have to hold the results of a thread. Shared memory holds 227 KB of elements for each multiprocessor of
+an H100, and ``cp.async`` (PTX ISA, since compute capability 8.0) fills it: the thread names two addresses, and has
 registers neither for the elements nor for waiting::
 
     kept = cuda.shared.array(SIZE, x.dtype, KEPT_ALIGNMENT)

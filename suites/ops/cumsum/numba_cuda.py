@@ -172,7 +172,7 @@ def scan_of_tiles(before_tile, size_of_tile):
 
     @roomy_kernel(SCAN_THREADS, ROOM)
     def scan_tiles(x, words, out):
-        """Each block scans the next tile, in shared memory. With several tiles, ``words`` is what they share.
+        """Each block scans the next tile, in shared memory. With several tiles, they share ``words``.
 
         A tile waits until the sums of all tiles before are there, and the last of them comes late when memory is busy.
         So memory is busy only if very many tiles wait, or are on their way: registers hold too few of them.
@@ -234,7 +234,7 @@ scan_large_tiles = scan_of_tiles(sum_before, LARGE_TILE)
 
 
 def in_one_pass(scan, size_of_tile, x, out, stream):
-    """Launches a kernel of :func:`scan_of_tiles` after it cleared what the blocks share. One tile shares nothing."""
+    """Launches a kernel of :func:`scan_of_tiles` after it cleared the shared ``words``. One tile has none."""
     tiles = -(-x.size // size_of_tile)
     if tiles:
         count = look_back_words(tiles, out.dtype)

@@ -34,7 +34,7 @@ MOST_PARTS = 512
 """The most blocks: about as many as run at once, ROOM on each of 132 multiprocessors."""
 
 GROUP_SLOTS = 3 * THREADS // WARP
-"""What a block needs in shared memory for the three numbers of each warp's group."""
+"""The elements of shared memory that a block needs for the three numbers of each warp's group."""
 
 
 @device
@@ -64,7 +64,7 @@ def group_of_four(v, center):
 
 @device
 def same_size(first, second):
-    """What :func:`merged` gives for two groups with as many elements."""
+    """Returns the result of :func:`merge` for two groups of equal size."""
     distance = second[1] - first[1]
     half = type(distance)(0.5)
     squares = first[2] + second[2] + distance * (distance * (half * first[0]))
@@ -148,7 +148,7 @@ def groups_of_parts(x, parts):
 
     Means are distances from a center that is near the mean of x. So their rounding errors are small in proportion to
     the standard deviation, also where the mean is a thousand times as large. The mean of a sample of m elements is
-    within ``std sqrt(n / m)`` of the mean of all n, whatever they are: each of m elements contributes to the variance.
+    within ``std sqrt(n / m)`` of the mean of all n, for any numbers: each of m elements contributes to the variance.
     """
     let_next_begin()
     shared = cuda.shared.array(WARPS, x.dtype)
@@ -165,7 +165,7 @@ def groups_of_parts(x, parts):
 
 @kernel
 def mean_std_of_parts(x, parts, mean_out, std_out):
-    """One block merges what the blocks of the launch before have found. Without any, there are no elements."""
+    """One block merges the groups of the blocks of the launch before. Without groups there are no elements."""
     await_launch()
     shared = cuda.shared.array(WARPS, x.dtype)
     groups = cuda.shared.array(GROUP_SLOTS, x.dtype)
