@@ -107,7 +107,7 @@ def pictures(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def compare(session: nox.Session) -> None:
-    """Time two git revisions in turns and compare them (`-- main --gate`), or two recorded runs."""
+    """Time two git revisions, interleaved, and compare them (`-- main --gate`), or two recorded runs."""
     command(session, "compare")
 
 

@@ -79,7 +79,7 @@ EXPECTED = {
     "kernel-bridge show": Expected(OWN, (r"Runs in runs.*validate full.*full",)),
     "kernel-bridge compare HEAD~1 --gate": Expected(
         OWN,
-        (r"result +fails.*SLOWER: cube-numba-f32-4096-cpu", r"processes of each side"),
+        (r"result +fails.*SLOWER: cube-numba-f32-4096-cpu", r"processes of each revision"),
         "my_ops.py --size 4096 --dtype f32",
         code=1,
     ),
@@ -87,7 +87,7 @@ EXPECTED = {
     # Before it, the stranger commits her operators, and then a slower kernel: see two_commits.
     "kernel-bridge compare HEAD~1": Expected(
         OWN,
-        (r"operators: my_ops.py", r"processes of each side", r"Comparison of .*cube.*SLOWER"),
+        (r"operators: my_ops.py", r"processes of each revision", r"Comparison of .*cube.*SLOWER"),
         "--size 4096 --dtype f32",
         code=1,
     ),

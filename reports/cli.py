@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         _say(options, str(error))
         return int(Exit.COULD_NOT_RUN)
     except (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, TypeError, ValueError) as error:
-        # A file is input from outside. Whatever no check foresaw in it is a failure of one line, and never a success.
+        # Run files are untrusted. Any unexpected error becomes one line and exit code 3.
         _say(options, f"a run cannot be shown: {type(error).__name__}: {error}. Please report this file.")
         return int(Exit.COULD_NOT_RUN)
     return int(code)
@@ -67,7 +67,7 @@ def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
         return _list(options)
     run = read_recorded(find_run(options.run, options.runs))
     records = select_records(run.records, options)
-    judgement = _judged(run, records, options)
+    judgement = _judge(run, records, options)
     if options.format == "benchmark-action":
         from reports.pages.benchmark_action import benchmark_frame
 
@@ -84,9 +84,9 @@ def _report(options: argparse.Namespace) -> tuple["Page", Exit]:
     from reports.render.page import Page
     from reports.web.page_file import page_text
 
-    found = {name: read_recorded(find_run(name, options.runs)) for name in dict.fromkeys(options.run_names)}
+    runs = {name: read_recorded(find_run(name, options.runs)) for name in dict.fromkeys(options.run_names)}
     # One run can have several names.
-    unique = list({run.path.resolve(): run for run in found.values()}.values())
+    unique = list({run.path.resolve(): run for run in runs.values()}.values())
     text = page_text([(run, select_records(run.records, options)) for run in unique])
     try:
         Path(options.output).write_text(text, encoding="utf-8")
@@ -96,7 +96,7 @@ def _report(options: argparse.Namespace) -> tuple["Page", Exit]:
         for line in judge(run).lines:
             print(f"kernel-bridge: note: {visible(f'{run.path}: {line}')}", file=sys.stderr)
     print(visible(f"{options.output}: {len(text.encode()) / 1e6:.1f} MB. Open it in a browser."), file=sys.stderr)
-    # What the page shows has its own exit code: in the command that recorded it, and in `show`.
+    # Wrong cells in the page do not fail this command: the command that recorded them, and `show`, have that exit code.
     return Page.of([run_table({str(run.run_id): run for run in unique}, options.output)]), Exit.FINE
 
 
@@ -108,7 +108,7 @@ def comparison_page(
     Args:
         runs: Base and head.
         options: The options that select cells.
-        notes: What else a reader should know.
+        notes: Further notes below the table.
 
     Raises:
         RunNotFound: No cell fits the options.
@@ -123,18 +123,18 @@ def comparison_page(
     base, head = (select_records(run.records, options) for run in runs)
     interleaved = are_interleaved(base[-1].run, head[-1].run)
     comparisons = compare(base, head, interleaved=interleaved)
-    # Of base, only what it lost counts: its wrong cells have been fixed, or are wrong in head too.
+    # Of base, only missing and damaged results count: its wrong cells are fixed in head, or wrong there too.
     lost = [line for line in judge(runs[0], base).lines if line.startswith(("DAMAGED", "INCOMPLETE"))]
     for line in lost:
         _say(options, f"{runs[0].path}: {line}")
-    doubts = [*lost, *_judged(runs[1], head, options).lines]
+    doubts = [*lost, *_judge(runs[1], head, options).lines]
     absent = [one for one in comparisons if one.verdict is Verdict.MISSING]
-    # What could not be judged in head is said above.
+    # Missing cells of head have a line of their own.
     undecided = [one for one in comparisons if one.is_undecided and one.verdict is not Verdict.MISSING]
-    for text, found in (("head has no result for", absent), ("nothing could be decided for", undecided)):
-        if found:
-            named = ", ".join(one.cell.id for one in found[:3]) + (", ..." if len(found) > 3 else "")
-            doubts.append(f"{text} {len(found):,} of {len(comparisons):,} cells: {named}")
+    for text, cells in (("head has no result for", absent), ("nothing could be decided about", undecided)):
+        if cells:
+            names = ", ".join(one.cell.id for one in cells[:3]) + (", ..." if len(cells) > 3 else "")
+            doubts.append(f"{text} {len(cells):,} of {len(comparisons):,} cells: {names}")
             _say(options, doubts[-1])
     if not any(one.is_compared for one in comparisons):
         doubts.append("no cell of the two runs could be compared; the notes say why.")
@@ -173,18 +173,18 @@ def read_recorded(path: Path) -> RunFile:
     """Reads a run that holds at least one record.
 
     Raises:
-        RunUnreadable: It cannot be read, or has none.
+        RunUnreadable: It cannot be read, or has no record.
     """
     run = load_run(path)
-    gc.freeze()  # it stays to the end of the command: Python need not search it for cycles
+    gc.freeze()  # the run stays in memory to the end of the command, so Python need not search it for cycles
     if not run.records:
         first = f"{run.problems[0]}; the file" if run.problems else f"{path}:"
         raise RunUnreadable(f"{first} holds no record. The run died before its first cell ended; run it again.")
     return run
 
 
-def _judged(run: RunFile, records: list[Record], options: argparse.Namespace) -> Judgement:
-    """Judges the selected records of a run, and says what is missing or damaged."""
+def _judge(run: RunFile, records: list[Record], options: argparse.Namespace) -> Judgement:
+    """Judges the selected records of a run, and prints its missing and damaged parts."""
     judgement = judge(run, records, selects=lambda cell: _is_selected(cell, options))
     for line in judgement.lines:
         _say(options, f"{run.path}: {line}")
@@ -198,28 +198,28 @@ def _say(options: argparse.Namespace, text: str) -> None:
 
 
 def _is_selected(cell: Cell, options: argparse.Namespace) -> bool:
-    return all(not values or _value(cell, name) in values for name, values in _wanted(options).items())
+    return all(not values or _value(cell, name) in values for name, values in _selected_values(options).items())
 
 
-def _wanted(options: argparse.Namespace) -> dict[str, list[Any]]:
+def _selected_values(options: argparse.Namespace) -> dict[str, list[Any]]:
     dtypes = [short_dtype(name) for name in options.dtype]
     return {"operator": options.operator, "backend": options.backend, "dtype": dtypes, "size": options.size}
 
 
 def select_records(records: list[Record], options: argparse.Namespace) -> list[Record]:
-    """Returns the records that the options select. The cells that ratios refer to stay."""
+    """Returns the records that the options select, and the cells of the baseline for their ratios."""
     from reports.pages.rows import BASELINE
 
     selected = records
-    for name, values in _wanted(options).items():
-        known = {_value(record.cell, name) for record in records}
-        unknown = [value for value in values if value not in known]
+    for name, values in _selected_values(options).items():
+        existing = {_value(record.cell, name) for record in records}
+        unknown = [value for value in values if value not in existing]
         if unknown:
-            listed = ", ".join(map(str, sorted(known)))
-            raise RunNotFound(f"{name} {unknown[0]!r} is not in this run (it has: {listed}).")
+            names = ", ".join(map(str, sorted(existing)))
+            raise RunNotFound(f"{name} {unknown[0]!r} is not in this run (it has: {names}).")
         if values:
-            kept = {*values, BASELINE} if name == "backend" else {*values}
-            selected = [record for record in selected if _value(record.cell, name) in kept]
+            allowed = {*values, BASELINE} if name == "backend" else {*values}
+            selected = [record for record in selected if _value(record.cell, name) in allowed]
     if not selected:
         raise RunNotFound("no cell of this run fits all of the options. Leave one out.")
     return selected

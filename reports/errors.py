@@ -26,11 +26,11 @@ class RunUnreadable(ReportError, ValueError):
 
 
 class RunUnwritable(ReportError, OSError):
-    """A run file cannot be written at its place."""
+    """A run file cannot be written."""
 
 
 class PolicyError(ReportError, ValueError):
-    """The policy of the gate in a `pyproject.toml` has an unknown key, or a value that makes no sense."""
+    """The policy of the gate in a `pyproject.toml` has an unknown key, or an invalid value."""
 
 
 class LibraryMissing(ReportError, ImportError):

@@ -1,4 +1,4 @@
-"""Judges a recorded run: its exit code, and what is to be said of a run that is not whole."""
+"""Judges a recorded run: its exit code, and its missing and damaged parts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class Judgement:
 
     Attributes:
         exit: WRONG if a cell is wrong, FINE if everything was checked and passed, else COULD_NOT_RUN.
-        lines: Why it is COULD_NOT_RUN, a sentence each; also what else is damaged or missing in a run with wrong cells.
-        notes: What a reader should know of a run that is fine.
+        lines: Why it is COULD_NOT_RUN, a sentence each; in a run with wrong cells, its damaged and missing parts.
+        notes: Notes on a run that is fine.
     """
 
     exit: Exit
@@ -37,13 +37,13 @@ def judge(
 ) -> Judgement:  # fmt: skip
     """Judges a run.
 
-    A run of broken kernels is fine if it is whole and every kernel that ran was caught, and WRONG if one survived.
+    A run of broken kernels is FINE if it is complete and every kernel that ran was caught, and WRONG if one survived.
 
     Args:
         run: The run.
         records: The records that count; all of them by default.
-        selects: Tells whether a cell counts, which may be missing.
-        has_ended: Whether to take the session for ended: it asks before it writes its last line.
+        selects: Tells whether an expected cell counts.
+        has_ended: Whether the session has ended, although its last line is not written yet.
 
     Raises:
         TypeError: ``run`` is no run file.
@@ -54,7 +54,7 @@ def judge(
     lines = [f"DAMAGED: {problem}" for problem in run.problems]
     lines += _incomplete(run, selects, has_ended=has_ended)
     is_of_mutants = are_mutants(counting)
-    if is_of_mutants:  # what is missing may catch the survivors
+    if is_of_mutants:  # the missing cells may catch the survivors
         wrong = not lines and bool(survivors(counting))
     else:
         wrong = any(record.status.wrong for record in counting)
@@ -73,11 +73,11 @@ def judge(
 
 
 def _doubts(run: RunFile, counting: Sequence[Record], selects: Callable[[Cell], bool]) -> list[str]:
-    """Returns what in a run of kernels that should be right is not proved by its cells."""
+    """Returns why the cells of a run do not prove that its kernels are right, a sentence each."""
     lines = _unjudged(counting)
     lines += [
-        f"nothing of {operator}, {backend} was checked: all of its cells were skipped, though it can run here"
-        for operator, backend in ([] if run.deselected else run.idle_kernels)  # -k may leave out what it could do
+        f"{operator}, {backend} was not checked: all of its cells were skipped, though it can run here"
+        for operator, backend in ([] if run.deselected else run.idle_kernels)  # -k may leave out the other cells
         if any(selects(cell) for cell in run.expected.values() if (cell.operator, cell.backend) == (operator, backend))
     ]
     shown = {record.cell.operator for record in counting}
@@ -95,20 +95,20 @@ def _incomplete(run: RunFile, selects: Callable[[Cell], bool], *, has_ended: boo
         return []
     missing = [cell for cell in run.missing if selects(cell)]
     if not missing:
-        return [f"INCOMPLETE: the session did not come to its end; it recorded {len(run.records):,} cells"]
-    named = ", ".join(_text(cell) for cell in missing[:_NAMED]) + (", ..." if len(missing) > _NAMED else "")
-    return [f"INCOMPLETE: {len(missing):,} of {len(run.expected):,} cells are missing: {named}"]
+        return [f"INCOMPLETE: the session ended early; it recorded {len(run.records):,} cells"]
+    names = ", ".join(_text(cell) for cell in missing[:_NAMED]) + (", ..." if len(missing) > _NAMED else "")
+    return [f"INCOMPLETE: {len(missing):,} of {len(run.expected):,} cells are missing: {names}"]
 
 
 def _idle_operators(counting: Sequence[Record]) -> list[str]:
-    """Returns the operators of which only the reference ran: of a user's operators any, else only if all are idle."""
+    """Returns the operators of which only the reference ran; of built-in operators, only if no kernel of any ran."""
     ran: dict[str, bool] = {}
     is_users = False
     for record in counting:
         selection = record.run.selection or {}
         is_users |= bool(selection.get("source"))
-        backend, named = record.cell.backend, selection.get("backend", [])
-        is_kernel = backend in named or (backend != REFERENCE and backend not in record.run.peers)
+        backend, selected = record.cell.backend, selection.get("backend", [])
+        is_kernel = backend in selected or (backend != REFERENCE and backend not in record.run.peers)
         operator = record.cell.operator
         ran[operator] = ran.get(operator, False) or (is_kernel and record.status is not Status.SKIPPED)
     idle = [operator for operator, has_run in ran.items() if not has_run]
@@ -116,13 +116,13 @@ def _idle_operators(counting: Sequence[Record]) -> list[str]:
 
 
 def _unjudged(counting: Sequence[Record]) -> list[str]:
-    found = [record for record in counting if record.status.failed and not record.status.wrong]
-    if not found:
+    unjudged = [record for record in counting if record.status.failed and not record.status.wrong]
+    if not unjudged:
         return []
-    first = found[0]
-    said = " ".join((first.reason or "").split())
-    count = f"{len(found):,} cells" if len(found) > 1 else "1 cell"
-    return [f"{count} could not be judged, first {_text(first.cell)}: {first.status}: {said[:200]}"]
+    first = unjudged[0]
+    reason = " ".join((first.reason or "").split())
+    count = f"{len(unjudged):,} cells" if len(unjudged) > 1 else "1 cell"
+    return [f"{count} could not be judged, first {_text(first.cell)}: {first.status}: {reason[:200]}"]
 
 
 def _text(cell: Cell) -> str:

@@ -37,10 +37,10 @@ class Parser(argparse.ArgumentParser):
 
 
 MOST = 2**63 - 1
-"""The largest whole number that an option takes: a record can hold it."""
+"""The largest whole number of an option: a record can hold it."""
 
 MOST_SECONDS = 1_000_000
-"""The longest time that an option takes: the functions of the system that wait take no more than 24 days."""
+"""The longest time of an option: functions of the system can wait for at most 24 days."""
 
 
 def whole(least: int, most: int = MOST) -> Callable[[str], int]:
@@ -78,7 +78,7 @@ def above_zero(most: float) -> Callable[[str], float]:
 FORMATS = ("terminal", "markdown", "json", "csv")
 SORTS = ("name", "ratio", "time", "size", "budget")
 KINDS = ("slower", "faster", "ties", "failed", "skipped")
-"""What `--sort` and `--only` take; a test compares them with `reports.pages.arrangement`, which is slow to import."""
+"""The values of `--sort` and `--only`. A test compares them with `reports.pages.arrangement`, which imports slowly."""
 
 RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
 
@@ -132,7 +132,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gate": {"action": "store_true", "help": "decide by [tool.kernel-bridge.gate] of pyproject.toml: is it slower?"},
     "sort": {"choices": SORTS, "help": "list cells by this, the greatest first"},
     "only": {"action": "append", "default": [], "choices": KINDS, "help": "show only such cells; may be repeated"},
-    "details": {"action": "store_true", "help": "list cells with all that was recorded of a call"},
+    "details": {"action": "store_true", "help": "list cells with all recorded facts of a call"},
     "format": {"choices": FORMATS, "default": "terminal", "help": "json and csv have the numbers unrounded"},
     "show_format": {
         "choices": (*FORMATS, "benchmark-action"),
@@ -144,7 +144,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "runs": {"metavar": "DIR", "help": f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)"},
     "verbose": {"action": "store_true", "help": "with source and traceback of failures"},
 }  # fmt: skip
-"""Every option, by its name: the same meaning and the same default in each command that has it."""
+"""Every option, by its name. It has the same meaning and the same default in every command."""
 
 _SPELLED = {"show_format": "format"}
 _FLAGS = {"verbose": ("-v", "--verbose"), "device": ("--device", "--platform"), "jobs": ("-n", "--jobs")}
@@ -157,8 +157,8 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
         shown = _SPELLED.get(name, name)
         flags = _FLAGS.get(shown, (f"--{shown}",))
         parser.add_argument(*flags, **OPTIONS[name])
-    known = {_SPELLED.get(name, name) for name in names}
+    present = {_SPELLED.get(name, name) for name in names}
     absent = {"summary": None, "format": "terminal", "runs": None}
     for name, value in absent.items():
-        if name not in known:
+        if name not in present:
             parser.set_defaults(**{name: value})

@@ -21,8 +21,8 @@ __all__ = list(_HOMES)
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = getattr(importlib.import_module(_HOMES[name]), name)
-    return found
+    globals()[name] = value = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -17,12 +17,12 @@ def _foreign_module(home: Path) -> str | None:
     """Says which other module hides ``bridge`` or ``reports``, and how to mend it; None if both are in ``home``."""
     for name in ("bridge", "reports"):
         spec = find_spec(name)
-        found = Path(spec.origin or "") if spec else None
-        if found is None:
+        origin = Path(spec.origin or "") if spec else None
+        if origin is None:
             return f"kernel-bridge: its package {name!r} is missing from {home}. Install it again."
-        if found.parent != home / name:
+        if origin.parent != home / name:
             return (
-                f"kernel-bridge: {found} hides its package {name!r} in {home}. If the file is yours, rename it or run "
+                f"kernel-bridge: {origin} hides its package {name!r} in {home}. If the file is yours, rename it or run "
                 "the command in another folder. If a package brought it, uninstall that and install this one again."
             )
     return None

@@ -1,4 +1,4 @@
-"""Gives pytest the options of the checks, and gives the tests of this package the cells that they run on.
+"""Adds the options of the checks to pytest, and parametrizes the tests of this package by their cells.
 
 A session loads the plugin with ``-p suites.plugin``. Its options begin with ``--kb-``. Items of other tests pass
 through unchanged. Importing the plugin imports little more than pytest; everything else is imported when a test of
@@ -38,8 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="test the operators of this Python file or module instead of the built-in ones; may be repeated",
     )
     for name, kind in (("operator", str), ("backend", str), ("dtype", str), ("size", int)):
-        said = f"only this {name}; may be repeated"
-        group.addoption(f"--kb-{name}", action="append", default=[], type=kind, help=said)
+        text = f"only this {name}; may be repeated"
+        group.addoption(f"--kb-{name}", action="append", default=[], type=kind, help=text)
     group.addoption("--kb-mode", action="append", default=[], help="with --kb-bench: forward, or forward+backward")
     group.addoption("--kb-peers", action="store_true", help="with --kb-bench: other libraries beside the kernels")
     group.addoption("--kb-part", type=_part, metavar="K/N", default=None, help="only the K-th of N even parts of cells")
@@ -67,11 +67,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Keeps the dump of a worker that crashes out of a recorded session."""
+    """Hides the stack dump of a crashed worker in a recorded session."""
     option = early_config.known_args_namespace
     is_verbose = getattr(option, "tbstyle", "no") in ("long", "short")
     if option.kb_record and not is_verbose and "PYTEST_XDIST_WORKER" in os.environ:
-        # What crashes or hangs leaves a line in the table. The dump of its stacks is for -v.
+        # A cell that crashes or hangs has a line in the table. The dump of its stacks is for -v.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)
     return (yield)
@@ -79,15 +79,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Loads the operators that were asked for, and the session's own plugin."""
+    """Loads the operators of the options, and registers the plugin of a recorded session."""
     require_own_packages()
     leave_no_folder(config)
     is_worker = hasattr(config, "workerinput")
     if config.option.kb_profile is None:
         config.option.kb_profile = "full" if config.option.kb_operators else "quick"
     if _is_judged(config.option) and is_worker:
-        # Ctrl-C reaches all processes of a terminal, and so does the SIGTERM of `timeout`. It can corrupt memory in the
-        # middle of native code, and a worker that ends first looks crashed. The main process ends its workers.
+        # Ctrl-C and the SIGTERM of `timeout` reach all processes of a terminal. In native code they can corrupt memory,
+        # and a worker that ends before the main process looks crashed. So only the main process ends its workers.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
     if config.option.kb_seed is None:
@@ -112,7 +112,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Gives a check the cells of its table, and the test of speed the cells to time."""
+    """Parametrizes a check by the cells of its table, and the test of speed by the cells to time."""
     is_check = metafunc.definition.path.parent == _CHECKS
     is_timing = "speed_case" in metafunc.fixturenames and _HERE in metafunc.definition.path.parents
     if is_check or is_timing:
@@ -147,7 +147,7 @@ def evidence(request: pytest.FixtureRequest) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Ends a check that judged no result as UNCHECKED: it would pass whatever the kernel does. Says why one failed."""
+    """Ends a check that judged no result as UNCHECKED, and adds the cause to the verdict of a check that failed."""
     if "case" not in pyfuncitem.fixturenames or pyfuncitem.path.parent != _CHECKS:
         return (yield)
     from suites.checks.judging.evidence import CheckFailed, Evidence
@@ -183,11 +183,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Frees the memory that the checks of an operator took, after the last of them."""
     if item.path.parent == _CHECKS and nextitem is not None:
         from suites.validate.check_items import case_of
-        from suites.validate.kept_memory import forget
+        from suites.validate.memory_limit import free_memory
 
         case, following = case_of(item), case_of(nextitem)
         if case is not None and (following is None or following.operator is not case.operator):
-            forget()
+            free_memory()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -209,7 +209,7 @@ def pytest_runtest_makereport(
 
 
 def _part(text: str) -> tuple[int, int]:
-    """Converts the value of ``--kb-part``. A package of the user may hide ours, which is said only later."""
+    """Converts the value of ``--kb-part``. The import is late: a package of the user may hide ``reports``."""
     from reports.options import part
 
     return part(text)

@@ -1,4 +1,4 @@
-"""Makes the page of the gate: why a change does not pass, and every cell that is not as fast as before."""
+"""Makes the page of the gate: why a change does not pass, and every cell whose verdict is not SAME or UNSURE."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ def gate_page(decision: GateDecision, base: Run, head: Run, notes: Sequence[str]
 
     Args:
         decision: The result.
-        base: The header of the older side.
-        head: The header of the newer side.
-        notes: What else a reader should know.
+        base: The header of the older run.
+        head: The header of the newer run.
+        notes: Further notes.
     """
     bad = Style.BAD if decision.exit else Style.PLAIN
     rows = [(Text("result"), Text(_RESULT[decision.exit], bad))]
@@ -33,10 +33,10 @@ def gate_page(decision: GateDecision, base: Run, head: Run, notes: Sequence[str]
     rows += [(Text("note"), Text(note)) for note in decision.notes]
     result = Table("Gate", (Column("", align="left"), Column("", align="left")), tuple(rows), role="alarm")
     effects = Counter(each.effect for each in decision.rulings)
-    said = "gate: " + ", ".join(f"{count_text(effects[name])} {name}" for name in Effect if effects[name])
+    summary = "gate: " + ", ".join(f"{count_text(effects[name])} {name}" for name in Effect if effects[name])
     comparisons = [each.comparison for each in decision.rulings]
     table = comparison_table(
-        comparisons, base, head, interleaved=are_interleaved(base, head), notes=(said, *notes),
+        comparisons, base, head, interleaved=are_interleaved(base, head), notes=(summary, *notes),
         effects={id(each.comparison): Text(each.effect, _STYLES.get(each.effect, Style.BAD))
                  for each in decision.rulings if not _is_quiet(each)},
     )  # fmt: skip

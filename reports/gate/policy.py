@@ -27,7 +27,7 @@ class Allowed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         cell: A pattern of their ids, in which `*` stands for any characters: `add-numba-*`, `*-cuda`. A cell with
             parameters also fits by its id and their values: `add-*-cold`.
-        reason: Why.
+        reason: Why they may.
         until: The last day on which they are excused, in UTC.
     """
 
@@ -42,13 +42,13 @@ class Allowed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """What the gate lets pass.
+    """The rules of the gate.
 
     Attributes:
-        base: What a change is compared with: a revision such as `origin/main`.
+        base: The revision that a change is compared with, such as `origin/main`.
         operators: Files and modules with operators, from the folder of the policy.
         smallest: By platform, the smallest slowdown worth a verdict, as a share; `reports.compare` has the defaults.
-        large: By platform, the slowdown that must not stay undecided, likewise.
+        large: By platform, the slowdown that must not stay undecided, as a share.
         false_discovery_rate: The share of false alarms among the cells called slower.
         minutes: The time of a comparison.
         most_unsure: The share of the compared cells that may stay undecided because of noise. With 0 every cell must be
@@ -71,30 +71,30 @@ class _Tables(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def find_policy(folder: Path) -> tuple[Policy, Path]:
-    """Returns the policy for a folder, and the folder that its paths begin at.
+    """Returns the policy for a folder, and the folder to which its paths are relative.
 
     Looks for a `pyproject.toml` with a table `[tool.kernel-bridge]` in the folder and then in its parents. Without
-    one, the policy has its defaults, and its paths begin at `folder`.
+    one, the policy has its defaults, and its paths are relative to `folder`.
 
     Raises:
-        PolicyError: The table has an unknown key or a value that makes no sense, or a file is not TOML.
+        PolicyError: The table has an unknown key or an invalid value, or a file is not TOML.
     """
-    for place in [folder, *folder.parents]:
-        file = place / FILE
-        if file.is_file() and (found := _read(file)) is not None:
-            return found, place
+    for parent in [folder, *folder.parents]:
+        file = parent / FILE
+        if file.is_file() and (policy := _read(file)) is not None:
+            return policy, parent
     return Policy(), folder
 
 
 def parse_policy(text: str, name: str = FILE) -> Policy | None:
-    """Returns the policy that the text of a `pyproject.toml` holds; None if it has no table `[tool.kernel-bridge]`.
+    """Returns the policy in the text of a `pyproject.toml`; None if it has no table `[tool.kernel-bridge]`.
 
     Args:
         text: The text.
         name: The name of the file in messages.
 
     Raises:
-        PolicyError: As for `find_policy`.
+        PolicyError: See `find_policy`.
     """
     try:
         tool = tomllib.loads(text).get("tool")
@@ -103,9 +103,9 @@ def parse_policy(text: str, name: str = FILE) -> Policy | None:
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"{name}: is not TOML: {error}.") from error
     except msgspec.ValidationError as error:
-        known = ", ".join(Policy.__struct_encode_fields__)
-        said = str(error).replace("$.", "")
-        raise PolicyError(f"{name}: [tool.kernel-bridge]: {said}. The keys of [{TABLE}] are {known}.") from error
+        keys = ", ".join(Policy.__struct_encode_fields__)
+        message = str(error).replace("$.", "")
+        raise PolicyError(f"{name}: [tool.kernel-bridge]: {message}. The keys of [{TABLE}] are {keys}.") from error
 
 
 def _read(file: Path) -> Policy | None:

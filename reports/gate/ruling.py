@@ -14,22 +14,22 @@ from reports.statistics.verdict_codes import Code, Verdict
 
 
 class Effect(StrEnum):
-    """What a cell does to the result of the gate."""
+    """The effect of a cell on the result of the gate."""
 
     PASSES = "PASSES"
     """It is as fast as before, or faster, or new, or fixed."""
     FAILS = "FAILS"
     """It is slower, or wrong."""
     UNSURE = "UNSURE"
-    """Noise, or too few processes, hide whether it is slower. A share of the cells may be so."""
+    """Because of noise or too few processes, it may be slower. The policy allows a share of such cells."""
     SUSPECT = "SUSPECT"
-    """It is not known to be slower, and its ratio or the interval of it lies beyond the large effect: never passes."""
+    """It may be slower, and its ratio lies beyond the large effect. The gate never passes with such a cell."""
     UNDECIDED = "UNDECIDED"
-    """It should have been compared, and was not: it is missing, not comparable, or could not be judged."""
+    """It should have been compared, but is missing, not comparable, or could not be judged."""
     EXCUSED = "EXCUSED"
     """An entry of the policy allows it."""
     IDLE = "IDLE"
-    """It cannot run here, on either side."""
+    """It cannot run here, neither in base nor in head."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class GateDecision:
     Attributes:
         exit: WRONG if a cell is slower or wrong; COULD_NOT_RUN if the gate could not decide; else FINE.
         rulings: The effect of each cell, in the order of the comparisons.
-        lines: Why it is not FINE, a sentence each; also what could not be decided beside cells that are slower.
-        notes: What a reader should know of the policy: entries that excused cells, have expired, or excuse nothing.
+        lines: Why it is not FINE, a sentence each; beside slower cells, also undecided ones.
+        notes: Notes on the policy: its limits, and entries that excused cells, have expired, or excuse nothing.
     """
 
     exit: Exit
@@ -73,19 +73,18 @@ def decide_gate(
     platforms: Collection[str] = (),
     doubts: Sequence[str] = (),
 ) -> GateDecision:
-    """Decides whether a change passes: it asks of each cell whether it is slower.
+    """Decides whether a change passes the gate.
 
-    A cell that is slower, or wrong in head, fails the gate. An entry of the policy excuses a slower cell, and one that
-    is missing, unsure or not comparable; it never excuses a wrong result. A cell that was wrong in base only has been
-    fixed.
+    A cell that is slower, or wrong in head, fails the gate. An entry of the policy excuses a cell that is slower,
+    missing, unsure or not comparable, but never a wrong result. A cell that was wrong in base only is fixed.
 
     Args:
-        policy: What the project allows. Take it from the base of a change: a change must not loosen its own limits.
+        policy: The policy. Take it from the base of a change: a change must not loosen its own limits.
         comparisons: One for each cell.
         today: The day, in UTC.
-        sessions: Whether the sides were timed one after the other, which has wider limits.
-        platforms: The platforms that a cell must have been compared on, such as `cuda` on a machine with a GPU.
-        doubts: What is missing or damaged in the runs. Any doubt leaves the gate undecided.
+        sessions: Whether base and head were timed in two sessions, one after the other, which has wider limits.
+        platforms: The platforms on which a cell must have been compared, such as `cuda` on a machine with a GPU.
+        doubts: The missing and damaged parts of the runs. With a doubt the gate cannot pass.
     """
     from reports.statistics.decision import limits_in_force
 
@@ -95,7 +94,7 @@ def decide_gate(
         sessions=sessions,
     )
     valid = [entry for entry in policy.allow if entry.until >= today]
-    rulings = tuple(_ruled(one, valid, limits[1]) for one in comparisons)
+    rulings = tuple(_rule(one, valid, limits[1]) for one in comparisons)
     failing = [each for each in rulings if each.effect is Effect.FAILS]
     lines = [
         *_failures(failing),
@@ -121,7 +120,7 @@ def _limits_text(
     )
 
 
-def _ruled(one: Comparison, valid: Sequence[Allowed], large: Mapping[str, float]) -> Ruling:
+def _rule(one: Comparison, valid: Sequence[Allowed], large: Mapping[str, float]) -> Ruling:
     effect = _effect(one, 1 + large.get(one.cell.platform, math.inf))
     if effect in (Effect.FAILS, Effect.UNSURE, Effect.SUSPECT, Effect.UNDECIDED) and not _is_wrong(one):
         excuse = next((entry for entry in valid if entry.fits(one.cell)), None)
@@ -136,7 +135,7 @@ def _effect(one: Comparison, large: float) -> Effect:
     if one.verdict is Verdict.NOT_COMPARABLE and one.code is Code.SKIPPED:
         return Effect.IDLE
     if one.verdict is Verdict.UNSURE:
-        # The estimate lies between the ends of the interval, so this covers the lower end too.
+        # The ratio lies above the lower end of its interval, so this also covers intervals beyond the large effect.
         if one.ratio is not None and one.ratio > large:
             return Effect.SUSPECT
         is_bounded = one.code is Code.SMALL if one.high is None else one.high <= large
@@ -156,20 +155,20 @@ def _failures(failing: Sequence[Ruling]) -> list[str]:
 
 def _undecided(rulings: Sequence[Ruling]) -> list[str]:
     """Returns a line for each way in which cells could not be compared."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for each in rulings:
         if each.effect is Effect.UNDECIDED:
             one = each.comparison
             status = one.head_status if one.head_status is not None and one.head_status.failed else one.verdict
-            found.setdefault(f"{status} ({one.code})", []).append(one.cell.id)
-    return [f"{name}: {ids_text(ids)}" for name, ids in found.items()]
+            by_reason.setdefault(f"{status} ({one.code})", []).append(one.cell.id)
+    return [f"{name}: {ids_text(ids)}" for name, ids in by_reason.items()]
 
 
 def _suspects(rulings: Sequence[Ruling]) -> list[str]:
-    found = [each.comparison for each in rulings if each.effect is Effect.SUSPECT]
-    if not found:
+    suspects = [each.comparison for each in rulings if each.effect is Effect.SUSPECT]
+    if not suspects:
         return []
-    texts = ids_text([f"{one.cell.id} ({one.ratio:.2f}x)" for one in found])
+    texts = ids_text([f"{one.cell.id} ({one.ratio:.2f}x)" for one in suspects])
     return [
         f"UNSURE beyond the large effect: {texts}. It may be slower: take more processes, more --minutes, or a"
         " quieter machine."
@@ -177,9 +176,9 @@ def _suspects(rulings: Sequence[Ruling]) -> list[str]:
 
 
 def _too_unsure(rulings: Sequence[Ruling], most: float) -> list[str]:
-    compared = [each for each in rulings if each.comparison.is_compared and each.effect in _COUNTED]
-    unsure = [each.comparison for each in compared if each.effect is Effect.UNSURE]
-    if not unsure or len(unsure) <= most * len(compared):
+    counting = [each for each in rulings if each.comparison.is_compared and each.effect in _COUNTED]
+    unsure = [each.comparison for each in counting if each.effect is Effect.UNSURE]
+    if not unsure or len(unsure) <= most * len(counting):
         return []
     why = (
         " Take more processes: more --minutes, or fewer cells."
@@ -187,7 +186,7 @@ def _too_unsure(rulings: Sequence[Ruling], most: float) -> list[str]:
         else " Use a quieter machine, or more --minutes."
     )
     return [
-        f"UNSURE: {cells_text(len(unsure))} of {len(compared):,}, and most-unsure allows {most:.0%}:"
+        f"UNSURE: {cells_text(len(unsure))} of {len(counting):,}, and most-unsure allows {most:.0%}:"
         f" {ids_text([one.cell.id for one in unsure])}.{why}"
     ]
 
@@ -196,7 +195,7 @@ _COUNTED = (Effect.PASSES, Effect.FAILS, Effect.UNSURE, Effect.SUSPECT)
 
 
 def _not_compared(rulings: Sequence[Ruling], platforms: Collection[str]) -> list[str]:
-    """Returns a line for each platform, or for all of them, without a kernel that was compared."""
+    """Returns a line for each platform on which no kernel was compared; without platforms, one line if none was."""
     judged = {each.comparison.cell.platform for each in rulings if each.comparison.is_compared}
     lines = [f"no kernel was compared on {platform}" for platform in sorted(platforms) if platform not in judged]
     return lines if lines or judged else ["no kernel was compared"]
@@ -206,15 +205,15 @@ def _notes(policy: Policy, rulings: Sequence[Ruling], today: datetime.date) -> l
     notes = []
     for entry in policy.allow:
         excused = [each.comparison for each in rulings if each.excuse is entry]
-        said = f"{entry.cell!r} ({entry.reason}, until {entry.until})"
+        text = f"{entry.cell!r} ({entry.reason}, until {entry.until})"
         if entry.until < today:
             days = (today - entry.until).days
-            notes.append(f"the entry {said} expired {days:,} day{'s' if days != 1 else ''} ago: it excuses nothing")
+            notes.append(f"the entry {text} expired {days:,} day{'s' if days != 1 else ''} ago: it excuses nothing")
         elif excused:
             ids = ids_text([f"{one.cell.id} {one.verdict}" for one in excused])
-            notes.append(f"the entry {said} excuses {ids}")
+            notes.append(f"the entry {text} excuses {ids}")
         else:
-            notes.append(f"the entry {said} excuses nothing: remove it")
+            notes.append(f"the entry {text} excuses nothing: remove it")
     fixed = [each.comparison.cell.id for each in rulings if each.comparison.verdict is Verdict.FIXED]
     if fixed:
         notes.append(f"wrong in base, right in head, so no times to compare: {ids_text(fixed)}")

@@ -1,4 +1,4 @@
-"""Finds what makes the times of two records incomparable, such as another machine, flag or shape."""
+"""Finds differences that make the times of two records incomparable, such as another machine, flag or shape."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from reports.records.header import Run
 from reports.records.record import Record
 
 INTERLEAVED = "interleaved"
-"""The flag of a run that was timed in turns with another one: both have the same value."""
+"""The flag of a run whose processes were interleaved with those of another run: both have the same value."""
 
 _NO_SETTINGS = (INTERLEAVED, "session_seed")
 
@@ -14,12 +14,12 @@ _NO_SETTINGS = (INTERLEAVED, "session_seed")
 def differences(base: Record, head: Record) -> list[str]:
     """Returns the differences of two timed records of one cell, each as a text with both values.
 
-    Machines are told apart by their identity, and by model, cores, memory and operating system, since older runs have
-    no identity. What one of the two runs did not record of its machine says nothing.
+    Machines are told apart by their identity, and by model, cores, memory and operating system, because older runs have
+    no identity. If one of the two runs did not record its memory or identity, these are not compared.
     """
     one, other = _facts(base), _facts(head)
     return [
-        f"{name}: base {_said(one.get(name))}, head {_said(other.get(name))}"
+        f"{name}: base {_text(one.get(name))}, head {_text(other.get(name))}"
         for name in dict.fromkeys([*one, *other])
         if one.get(name) != other.get(name) and not (name in _UNKNOWN and None in (one[name], other[name]))
     ]
@@ -43,10 +43,10 @@ def _facts(record: Record) -> dict[str, Any]:
 
 
 def are_interleaved(base: Run, head: Run) -> bool:
-    """Tells whether the processes of two runs alternated in one session."""
+    """Tells whether the processes of two runs were interleaved in one session."""
     session = base.flags.get(INTERLEAVED)
     return session is not None and session == head.flags.get(INTERLEAVED)
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     return "not recorded" if value is None else repr(value)

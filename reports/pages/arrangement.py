@@ -1,4 +1,4 @@
-"""Chooses and sorts the cells of a page, as the options ``--only`` and ``--sort`` ask."""
+"""Selects and sorts the cells of a page by the options ``--only`` and ``--sort``."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,12 +18,12 @@ def _is_faster(row: CellRow) -> bool:
 
 
 def _is_tie(row: CellRow) -> bool:
-    """Returns whether a cell cannot be told apart from what it is compared with; itself is no tie."""
-    found = row.compared
-    if found is None or row.cell.backend == BASELINE:
+    """Tells whether a cell cannot be told apart from the baseline; the baseline itself is no tie."""
+    ratio = row.compared
+    if ratio is None or row.cell.backend == BASELINE:
         return False
     smallest = TIE[row.cell.platform]
-    return abs(math.log(found.value)) < math.log1p(smallest) if found.low is None else found.is_tie(smallest)
+    return abs(math.log(ratio.value)) < math.log1p(smallest) if ratio.low is None else ratio.is_tie(smallest)
 
 
 KINDS: Mapping[str, Callable[[CellRow], bool]] = {
@@ -33,7 +33,7 @@ KINDS: Mapping[str, Callable[[CellRow], bool]] = {
     "failed": lambda row: row.status.failed,
     "skipped": lambda row: row.status is Status.SKIPPED,
 }
-"""What ``--only`` takes: slower or faster than the baseline, tied with it, failed, or skipped."""
+"""The values of ``--only``: slower or faster than the baseline, tied with it, failed, or skipped."""
 
 SORTS: Mapping[str, Callable[[CellRow], float | None]] = {
     "ratio": lambda row: row.ratio,
@@ -41,10 +41,10 @@ SORTS: Mapping[str, Callable[[CellRow], float | None]] = {
     "size": lambda row: row.cell.size,
     "budget": lambda row: row.record.accuracy.budget_used if row.record.accuracy else None,
 }
-"""What ``--sort`` takes beside ``name``: the greatest first."""
+"""The values of ``--sort`` beside ``name``: the greatest first."""
 
 
-def arranged(rows: Sequence[CellRow], sort: str | None, only: Collection[str]) -> list[CellRow]:
+def arrange(rows: Sequence[CellRow], sort: str | None, only: Collection[str]) -> list[CellRow]:
     """Returns the rows of any of the kinds `only`, or all of them, sorted.
 
     Args:

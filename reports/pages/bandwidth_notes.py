@@ -22,14 +22,14 @@ def overrun_notes(rows: Sequence[CellRow]) -> list[str]:
         )
     if warm:
         notes.append(
-            f"! {ids_text(warm)} above the measured bandwidth, caches hot: data that never left a cache,"
+            f"! {ids_text(warm)} above the measured bandwidth, caches hot: data that stayed in a cache,"
             " or a bug in the harness or the declared bytes"
         )
     return notes
 
 
 def is_impossible(row: CellRow) -> bool:
-    """Returns whether a time claims more bandwidth than memory has. With hot caches, a cache can give it."""
+    """Tells whether a time needs more bandwidth than memory has. With hot caches it is possible."""
     return _is_over(row) and row.timing is not None and row.timing.cache != "hot"
 
 

@@ -14,7 +14,7 @@ def benchmark_frame(records: Iterable[Record]) -> pd.DataFrame:
     """Returns one row per timed cell, whose columns are the keys of an entry of that format.
 
     `name` is the cell with its parameters, `value` the median time of a call in ns, `range` half the distance from the
-    fastest to the slowest process, and `extra` what a reader of the chart wants to know of the run.
+    fastest to the slowest process, and `extra` the number of processes, the device and the run.
 
     Args:
         records: The records of one run.
@@ -28,14 +28,14 @@ def benchmark_frame(records: Iterable[Record]) -> pd.DataFrame:
             continue
         variant = "".join(f" {name}={value}" for name, value in sorted(row.cell.params.items()))
         half = (row.timing.high_ns - row.timing.low_ns) / 2
-        said = f"{len(row.timing.processes)} processes, {row.run.device.kind}, run {row.run.run_id}"
+        note = f"{len(row.timing.processes)} processes, {row.run.device.kind}, run {row.run.run_id}"
         entries.append(
             {
                 "name": visible(f"{row.cell.id}{variant}"),
                 "unit": "ns/call",
                 "value": row.timing.median_ns,
                 "range": f"± {half:.3g}",
-                "extra": visible(said if row.ratio is None else f"{said}, {row.ratio:.3g} times the time of jnp"),
+                "extra": visible(note if row.ratio is None else f"{note}, {row.ratio:.3g} times the time of jnp"),
             }
         )
     if not entries:

@@ -51,7 +51,7 @@ class Shown:
         header: Header of the column.
         text: Writes the value of a row.
         hint: The note below the table.
-        drop: Where a table is too wide, the columns with the highest number go first; 0 stays.
+        drop: If a table is too wide, the columns with the highest number are dropped first; 0 stays.
         details: Whether only a table with details has the column.
     """
 
@@ -69,7 +69,7 @@ class Fact:
     Attributes:
         name: Its name in frames, CSV and JSON.
         description: One line about it.
-        source: Where a row has its value, such as `record.accuracy.max_ulp`, or a function that reads it.
+        source: The attribute of a row that holds the value, such as `record.accuracy.max_ulp`, or a function of a row.
         kind: The type of its values. A frame has JSON as text.
         unit: The unit of its values.
         shown: How tables show it; None where only frames and files have it.
@@ -84,17 +84,17 @@ class Fact:
 
     def read(self, row: CellRow) -> Value:
         """Returns the value of a row; None where a part of the record is missing."""
-        found = _read(row, self.source) if isinstance(self.source, str) else self.source(row)
-        if found is None or self.kind is not Kind.JSON or isinstance(found, str):
-            return str(found) if self.kind is Kind.TEXT and found is not None else found
-        return json.dumps(found, sort_keys=isinstance(found, dict))
+        value = _read(row, self.source) if isinstance(self.source, str) else self.source(row)
+        if value is None or self.kind is not Kind.JSON or isinstance(value, str):
+            return str(value) if self.kind is Kind.TEXT and value is not None else value
+        return json.dumps(value, sort_keys=isinstance(value, dict))
 
 
 def _read(row: CellRow, source: str) -> Any:
-    found: Any = row
+    value: Any = row
     for name in source.split("."):
-        found = None if found is None else getattr(found, name)
-    return found
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def _as(write: Callable[[Any], str], source: str) -> Callable[[CellRow], Text]:
@@ -113,12 +113,12 @@ def spread_text(row: CellRow) -> Text:
 
 def ratio_to_baseline_text(row: CellRow) -> Text:
     """Returns the ratio to the baseline, marked if the two cannot be told apart."""
-    found = row.compared
+    ratio = row.compared
     if row.cell.backend == BASELINE:
         return Text("")
-    if found is None or found.low is None:
+    if ratio is None or ratio.low is None:
         return Text(ratio_text(row.ratio))
-    return Text((TIED if found.is_tie(TIE[row.cell.platform]) else "") + ratio_text(found.value))
+    return Text((TIED if ratio.is_tie(TIE[row.cell.platform]) else "") + ratio_text(ratio.value))
 
 
 def ratio_interval_text(row: CellRow) -> Text:
@@ -141,9 +141,9 @@ def _clock(timing: Timing | None) -> float | None:
     return quantile(clocks, 0.5) if clocks else None
 
 
-def _blocks(timing: Timing | None) -> list[int | None] | None:
-    found = [process.block for process in timing.processes] if timing else []
-    return found if any(block is not None for block in found) else None
+def _pair_numbers(timing: Timing | None) -> list[int | None] | None:
+    numbers = [process.block for process in timing.processes] if timing else []
+    return numbers if any(number is not None for number in numbers) else None
 
 
 def _detail(header: str, write: Callable[[CellRow], Text], hint: str) -> Shown:
@@ -161,9 +161,9 @@ _JSON, _FLAG, _INT, _NUM = Kind.JSON, Kind.FLAG, Kind.INTEGER, Kind.NUMBER
 
 SECTIONS: dict[str, tuple[Fact, ...]] = {
     "Identity": (
-        Fact("index", "place of the cell in its run", "record.index", _INT),
+        Fact("index", "number of the cell in its run, from 0", "record.index", _INT),
         Fact("run_id", "the run", "run.run_id"),
-        Fact("cell_id", "the cell in words, without its parameters", "cell.id"),
+        Fact("cell_id", "the cell as text, without its parameters", "cell.id"),
         Fact("operator", "name of the operator", "cell.operator"),
         Fact("operator_version", "raised whenever the meaning of the operator changes", "cell.operator_version", _INT),
         Fact("backend", "the backend", "cell.backend"),
@@ -171,7 +171,7 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("platform", "`cpu` or `cuda`", "cell.platform"),
         Fact("dtype", "full name of the dtype", "cell.dtype"),
         Fact("size", "nominal number of elements", "cell.size", _INT),
-        Fact("params", "anything else that tells cells apart, by name", "cell.params_text", _JSON),
+        Fact("params", "other facts that tell cells apart, by name", "cell.params_text", _JSON),
         Fact("seed", "seed of the inputs", "record.seed", _INT),
         Fact("shapes", "shapes of the inputs", "record.shapes", _JSON),
         Fact("dtypes", "dtypes of the inputs", "record.dtypes", _JSON),
@@ -181,7 +181,7 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
     "Outcome": (
         Fact("status", "how the cell ended", "status"),
         Fact("reason", "why it did not pass", "record.reason"),
-        Fact("remarks", "what the operator's author says about its rows", "record.remarks"),
+        Fact("remarks", "remarks of the operator's author", "record.remarks"),
         Fact("budget_used", "largest share of the error budget that an element used; 1 is the limit",
              "record.accuracy.budget_used", _NUM, "", _detail("budget%", _budget_text("record.accuracy.budget_used"),
              "largest share of the error budget that an element used, in percent; ! above 100")),
@@ -191,8 +191,8 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("max_ulp", "largest distance from the truth", "record.accuracy.max_ulp", _NUM, "ULP",
              _detail("max ulp", _as(ulp_text, "record.accuracy.max_ulp"), "largest distance from the truth")),
         Fact("worst_index", "index of the element that used the largest share", "record.accuracy.worst_index", _JSON),
-        Fact("got", "its value", "record.accuracy.got"),
-        Fact("truth", "its true value", "record.accuracy.truth"),
+        Fact("got", "value of that element", "record.accuracy.got"),
+        Fact("truth", "true value of that element", "record.accuracy.truth"),
     ),
     "Times": (
         Fact("median_ns", "median time of a call", "timing.median_ns", _NUM, "ns"),
@@ -209,21 +209,21 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
              " has no time of the same inputs, method and cache state")),
         Fact("ratio_low", "lower end of the 95 % interval of `ratio`, across processes", "compared.low", _NUM, "",
              Shown("95%", ratio_interval_text, f"95%: interval of {TIMES}{BASELINE}, Student's t across processes", 3)),
-        Fact("ratio_high", "its upper end", "compared.high", _NUM),
-        Fact("doubt", "why there is no ratio, though both have a time", "doubt"),
-        Fact("is_steady", "whether the calls, and not the program around them, decide the time", "timing.is_steady",
-             _FLAG),
+        Fact("ratio_high", "upper end of that interval", "compared.high", _NUM),
+        Fact("doubt", "why there is no ratio, though the cell and `jnp` have a time", "doubt"),
+        Fact("is_steady", "whether the calls, and not the program around them, take most of the time",
+             "timing.is_steady", _FLAG),
         Fact("alone_ns", "time of a single call from Python", "timing.alone_ns", _NUM, "ns",
              _detail("alone", _time("timing.alone_ns"), "a single call from Python, up to the end of its work")),
         Fact("fixed_ns", "time of a compiled program beyond its calls", "timing.fixed_ns", _NUM, "ns",
-             _detail("fixed", _time("timing.fixed_ns"), "what a compiled program costs beyond the calls in its loop,"
-                     " once per program; it is no part of the time per call")),
+             _detail("fixed", _time("timing.fixed_ns"), "time of a compiled program beyond the calls in its loop,"
+                     " which the time per call does not include")),
         Fact("kernels_ns", "on a GPU, time of the kernels of a call alone, without copies, sets and gaps",
              "timing.kernels_ns", _NUM, "ns", Shown("kernels", _time("timing.kernels_ns"),
              "kernels: the kernels of a call alone, without copies, sets and the gaps between them", 2)),
         Fact("process_medians_ns", "median of each process", "timing.medians_ns", _JSON, "ns"),
-        Fact("blocks", "of a comparison, the turn of each process in which base and head were timed side by side",
-             lambda r: _blocks(r.timing), _JSON),
+        Fact("blocks", "pair number of each process; base and head with the same number were timed together",
+             lambda r: _pair_numbers(r.timing), _JSON),
         Fact("discarded", "samples thrown away because the device was throttled", "timing.discarded", _NUM),
         Fact("clock_mhz", "clock of the device while samples were taken, median over processes",
              lambda r: _clock(r.timing), _NUM, "MHz"),
@@ -265,27 +265,28 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
                    " in percent of the bandwidth measured in this run", 1)),
         Fact("bandwidth_limit", "bandwidth measured in the same run, for the same amount of data",
              "record.bandwidth_limit", _NUM, "B/s"),
-        Fact("bandwidth_limit_kind", "what was measured for it", "record.bandwidth_limit_kind"),
+        Fact("bandwidth_limit_kind", "the measurement of `bandwidth_limit`, such as `copy, memory`",
+             "record.bandwidth_limit_kind"),
         Fact("roof_share", "`roof_ns` divided by `median_ns`", "record.roof_share", _NUM, "",
-             Shown("roof%", lambda r: share_text(r.record.roof_share, OVER), "roof%: time at the measured rate"
-                   " of what limits the call, in percent of its own time", 1)),
+             Shown("roof%", lambda r: share_text(r.record.roof_share, OVER), "roof%: least time of the call by the"
+                   " measured roofs of the device, in percent of its time", 1)),
         Fact("roof_ns",
-             "least time of a call: of its bytes, operations and scattered reads at measured rates, what takes longest",
-             "record.roof_ns", _NUM, "ns"),
-        Fact("roof_kind", "what takes it", "record.roof_kind"),
-        Fact("dispatch", "of a way to call the same kernel, its names and targets",
+             "least time of a call: the longest of the times for its bytes, operations and scattered reads, at measured"
+             " rates", "record.roof_ns", _NUM, "ns"),
+        Fact("roof_kind", "the resource that sets the roof, such as `copy, memory`", "record.roof_kind"),
+        Fact("dispatch", "names and targets of a cell of the dispatch benchmark",
              lambda r: r.record.dispatch and msgspec.to_builtins(r.record.dispatch), _JSON),
         Fact("flop_rate", "floating-point operations per second at the median time", "record.flop_rate", _NUM, "1/s"),
     ),
     "Run": (
         Fact("started", "when the run started: ISO 8601, UTC", "run.started"),
         Fact("profile", "name of the selection that ran", "run.profile"),
-        Fact("part", "which share of the cells the run has, such as `3/8`", "run.part"),
+        Fact("part", "the part of the selected cells that the run has, such as `3/8`", "run.part"),
         Fact("commit", "git commit of the operators", "run.source.commit"),
         Fact("dirty", "whether there were uncommitted changes", "run.source.dirty", _FLAG),
         Fact("digest", "identifies the content of the source files that ran", "run.source.digest"),
-        Fact("selection", "the cells that were asked for, by option", "run.selection", _JSON),
-        Fact("library", "other library that was timed beside the kernels, with its version", "library"),
+        Fact("selection", "the selected cells, by option", "run.selection", _JSON),
+        Fact("library", "the library that the cell called instead of a kernel, with its version", "library"),
         Fact("peers", "other libraries that the run timed beside the kernels, by backend",
              lambda r: r.run.peers or None, _JSON),
         Fact("versions", "versions of the libraries, by name", "run.versions", _JSON),

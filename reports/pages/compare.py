@@ -25,17 +25,17 @@ class Comparison:
     Attributes:
         cell: The cell, from head if head has it.
         verdict: The verdict.
-        code: Why, in one word.
-        reason: Why, in words; None for SAME, FASTER and SLOWER.
-        base_ns: Median of base, ns per call; None where base did not pass.
-        head_ns: Median of head, likewise.
+        code: The reason in one word.
+        reason: The reason as text; None for SAME, FASTER and SLOWER.
+        base_ns: Median of base, ns per call; None if base did not pass.
+        head_ns: Median of head, ns per call; None if head did not pass.
         ratio: Time of head divided by time of base, for cells that were compared, else None. Above 1 head is slower.
-        low: Lower end of the 95 % interval of the ratio; None with fewer than three blocks.
-        high: Upper end.
-        p: The p-value of the direction in which the cell lies, adjusted for the number of cells.
-        processes: The numbers of processes of base and of head; None where a side has no time.
-        base_status: How base ended; None where it has no such cell.
-        head_status: How head ended, likewise.
+        low: Lower end of the 95 % interval of the ratio; None with fewer than three pairs.
+        high: Upper end; None with fewer than three pairs.
+        p: The p-value for the direction of the ratio, adjusted for the number of cells.
+        processes: The numbers of processes of base and of head; None if one of them has no time.
+        base_status: How base ended; None if it has no such cell.
+        head_status: How head ended; None if it has no such cell.
     """
 
     cell: Cell
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the times of both sides were compared, whatever the verdict."""
+        """Whether the times of base and head were compared, with any verdict."""
         return self.verdict in _COMPARED
 
     @property
@@ -64,10 +64,10 @@ class Comparison:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether nothing is known of head where something should be.
+        """Whether head may be slower without a verdict that says so.
 
         The cell is missing, not comparable or could not be judged, or its times cannot rule out a large difference. A
-        cell that nobody can run here, because both sides skipped it, is not undecided.
+        cell that base and head both skipped cannot run here, and is not undecided.
         """
         if self.verdict is Verdict.UNSURE:
             return self.code in (Code.NOISE, Code.FEW_PROCESSES)
@@ -87,72 +87,76 @@ def compare(
 ) -> list[Comparison]:
     """Returns one comparison per cell, first for the cells of head in their order, then for those that only base has.
 
-    Each side is one run. The last record of a cell counts. Two cells are a pair if they are equal in everything except
-    the operator's version. A cell that was skipped on one side counts as absent there: it is MISSING or NEW. A cell
-    that was skipped on both sides is NOT_COMPARABLE. The reference and other libraries take no part: no change of a
-    kernel makes them slower. `reports.statistics.decision.decide` has the rule for the others.
+    Base and head are one run each. The last record of a cell counts. A cell of base is compared with the cell of head
+    that is equal in everything except the operator's version. A cell that one of them skipped counts as absent there:
+    it is MISSING or NEW. A cell that both skipped is NOT_COMPARABLE. The reference and other libraries are left out: no
+    change of a kernel makes them slower. `reports.statistics.decision.decide` has the rule for the others.
 
     Args:
         base: The records of base.
         head: The records of head.
         smallest: By platform, the smallest effect worth a verdict, as a share: 0.05 is 5 %.
-        large: By platform, the difference that must not stay undecided, likewise.
+        large: By platform, the difference that must not stay undecided, as a share.
         q: The share of false discoveries among the cells called SLOWER, and among those called FASTER.
-        interleaved: Whether fresh processes of base and head alternated in one session, in blocks. Two sessions, one
-            after the other, have different states of the machine: only large differences are decided.
+        interleaved: Whether fresh processes of base and head were timed in pairs, in one session. Between two sessions
+            the machine may change: then only large differences are decided.
 
     Raises:
         ValueError: `q` is not between 0 and 1.
     """
     from reports.statistics.decision import Times, decide
 
-    sides = [{_pair(one.cell): one for one in last_by_cell(records) if can_fail(one)} for records in (base, head)]
-    keys = list(dict.fromkeys([*sides[1], *sides[0]]))
-    found = [_compare_cell(*(side.get(key) for side in sides)) for key in keys]
-    places = [place for place, one in enumerate(found) if one.is_compared]
+    olds, news = (
+        {_pair_key(one.cell): one for one in last_by_cell(records) if can_fail(one)} for records in (base, head)
+    )
+    keys = list(dict.fromkeys([*news, *olds]))
+    comparisons = [_compare_cell(olds.get(key), news.get(key)) for key in keys]
+    indices = [index for index, one in enumerate(comparisons) if one.is_compared]
     times = [
         Times(
-            _by_block(sides[0][keys[place]].timing), _by_block(sides[1][keys[place]].timing), found[place].cell.platform
+            _by_pair(olds[keys[index]].timing),
+            _by_pair(news[keys[index]].timing),
+            comparisons[index].cell.platform,
         )
-        for place in places
+        for index in indices
     ]
     decisions = decide(times, smallest=smallest, large=large, q=q, sessions=not interleaved)
-    for place, own in zip(places, decisions, strict=True):
-        found[place] = replace(
-            found[place], verdict=own.verdict, code=own.code, reason=_REASONS.get(own.code), ratio=own.ratio,
+    for index, own in zip(indices, decisions, strict=True):
+        comparisons[index] = replace(
+            comparisons[index], verdict=own.verdict, code=own.code, reason=_REASONS.get(own.code), ratio=own.ratio,
             low=own.low, high=own.high, p=own.p,
         )  # fmt: skip
-    return found
+    return comparisons
 
 
 _REASONS = {
-    Code.FEW_PROCESSES: "fewer than three processes of a side decide nothing. Take more with --processes",
+    Code.FEW_PROCESSES: "fewer than three processes of base or head decide nothing. Take more with --processes",
     Code.NOISE: "the processes differ too much among themselves to rule out a large difference",
     Code.SMALL: "there may be a small difference; a large one is ruled out",
 }
 
 
 def can_fail(record: Record) -> bool:
-    """Whether a cell takes part in comparisons of revisions: it is neither the reference nor another library."""
+    """Tells whether a cell is compared between revisions: it is neither the reference nor another library."""
     return record.cell.backend != REFERENCE and record.cell.backend not in record.run.peers
 
 
-def _by_block(timing: Timing | None) -> dict[int, float]:
-    """Returns the median of each process by its block; without recorded blocks, processes are in order."""
+def _by_pair(timing: Timing | None) -> dict[int, float]:
+    """Returns the median of each process by the number of its pair; in order if no numbers are recorded."""
     assert timing is not None
     return {
-        place if process.block is None else process.block: process.median_ns
-        for place, process in enumerate(timing.processes)
+        index if process.block is None else process.block: process.median_ns
+        for index, process in enumerate(timing.processes)
     }
 
 
 def _compare_cell(base: Record | None, head: Record | None) -> Comparison:
-    known = head or base
-    assert known is not None
-    verdict, code, reason = _sorted_out(base, head)
+    record = head or base
+    assert record is not None
+    verdict, code, reason = _without_times(base, head)
     base_time, head_time = (None if one is None else one.timing for one in (base, head))
     return Comparison(
-        cell=known.cell,
+        cell=record.cell,
         verdict=verdict,
         code=code,
         reason=reason,
@@ -164,20 +168,20 @@ def _compare_cell(base: Record | None, head: Record | None) -> Comparison:
     )
 
 
-def _sorted_out(base: Record | None, head: Record | None) -> tuple[Verdict, Code, str | None]:
-    """Returns the verdict of a cell whose times cannot be compared; UNSURE for the others."""
+def _without_times(base: Record | None, head: Record | None) -> tuple[Verdict, Code, str | None]:
+    """Returns the verdict on a cell whose times cannot be compared; UNSURE for the others."""
     failures: dict[str, list[str]] = {}
-    for side, record in (("base", base), ("head", head)):
+    for label, record in (("base", base), ("head", head)):
         if record is not None and record.status.failed:
-            failures.setdefault(f"{record.status}: {record.reason}", []).append(side)
-    text = "; ".join(f"{' and '.join(sides)} {text}" for text, sides in failures.items())
+            failures.setdefault(f"{record.status}: {record.reason}", []).append(label)
+    text = "; ".join(f"{' and '.join(labels)} {text}" for text, labels in failures.items())
     if head is not None and head.status.wrong:
         return Verdict.BROKEN, Code.FAILED, text
     if _is_absent(head) and not _is_absent(base):
         code, reason = _absence("head", head)
         return Verdict.MISSING, code, "; ".join(filter(None, [reason, text]))
     if failures:
-        # A base that crashed or timed out says nothing of its kernel: the machine can be the cause.
+        # If base crashed or timed out, its kernel need not have been wrong: the machine can be the cause.
         is_fixed = base is not None and base.status.wrong and base.status not in _MACHINE and head is not None
         is_fixed = is_fixed and head is not None and head.status is Status.PASSED
         return (Verdict.FIXED, Code.FAILED, text) if is_fixed else (Verdict.NOT_COMPARABLE, Code.UNJUDGED, text)
@@ -185,25 +189,25 @@ def _sorted_out(base: Record | None, head: Record | None) -> tuple[Verdict, Code
         return Verdict.NEW, *_absence("base", base)
     assert head is not None
     if base.status is Status.SKIPPED:
-        return Verdict.NOT_COMPARABLE, Code.SKIPPED, f"skipped on both sides: {head.reason}"
+        return Verdict.NOT_COMPARABLE, Code.SKIPPED, f"skipped in base and head: {head.reason}"
     if base.timing is None or head.timing is None:
-        untimed = [side for side, record in (("base", base), ("head", head)) if record.timing is None]
+        untimed = [label for label, record in (("base", base), ("head", head)) if record.timing is None]
         return Verdict.NOT_COMPARABLE, Code.UNTIMED, f"not timed: {' and '.join(untimed)}"
-    found = differences(base, head)
-    if found:
-        return Verdict.NOT_COMPARABLE, Code.CONDITIONS, "; ".join(found)
-    unsteady = [side for side, timing in (("base", base.timing), ("head", head.timing)) if not timing.is_steady]
+    conditions = differences(base, head)
+    if conditions:
+        return Verdict.NOT_COMPARABLE, Code.CONDITIONS, "; ".join(conditions)
+    unsteady = [label for label, timing in (("base", base.timing), ("head", head.timing)) if not timing.is_steady]
     if unsteady:
-        said = f"the program around the calls decides the time of {' and '.join(unsteady)}"
-        return Verdict.NOT_COMPARABLE, Code.NOT_STEADY, said
+        reason = f"the program around the calls takes most of the time of {' and '.join(unsteady)}"
+        return Verdict.NOT_COMPARABLE, Code.NOT_STEADY, reason
     return Verdict.UNSURE, Code.NOISE, None
 
 
 _MACHINE = (Status.CRASHED, Status.TIMEOUT)
 
 
-def _pair(cell: Cell) -> CellKey:
-    """Returns what is equal in two cells that are compared: everything but the version of the operator."""
+def _pair_key(cell: Cell) -> CellKey:
+    """Returns the key under which a cell of base meets its cell of head: the version of the operator may differ."""
     return msgspec.structs.replace(cell, operator_version=0).key
 
 
@@ -211,7 +215,7 @@ def _is_absent(record: Record | None) -> bool:
     return record is None or record.status is Status.SKIPPED
 
 
-def _absence(side: str, record: Record | None) -> tuple[Code, str]:
+def _absence(label: str, record: Record | None) -> tuple[Code, str]:
     if record is None:
-        return Code.ABSENT, f"not in {side}"
-    return Code.SKIPPED, f"skipped in {side}: {record.reason}"
+        return Code.ABSENT, f"not in {label}"
+    return Code.SKIPPED, f"skipped in {label}: {record.reason}"

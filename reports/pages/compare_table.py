@@ -28,15 +28,15 @@ def comparison_table(
     comparisons: Sequence[Comparison], base: Run, head: Run, *, interleaved: bool = False, notes: Sequence[str] = (),
     effects: Mapping[int, Text] | None = None,
 ) -> Table:  # fmt: skip
-    """Returns times, ratio and verdict of each cell. The notes say why cells were not compared.
+    """Returns times, ratio and verdict of each cell. The notes explain why cells were not compared.
 
     Args:
-        comparisons: What `compare` found.
+        comparisons: The result of `compare`.
         base: The header of base.
         head: The header of head.
-        interleaved: Whether processes of both alternated, as for `compare`.
-        notes: What the notes begin with.
-        effects: What a cell does to the gate, by the `id` of its comparison; a cell without one is not shown.
+        interleaved: Whether their processes were timed in pairs, as for `compare`.
+        notes: The first notes.
+        effects: The effect of a cell on the gate, by the `id` of its comparison; a cell without one is not shown.
     """
     columns = [
         *(Column("operator", "left"), Column("dtype", "left"), Column("size"), Column("backend", "left")),
@@ -51,9 +51,9 @@ def comparison_table(
     for group, one in sorted(zip(group_names(cells), comparisons, strict=True), key=lambda pair: _order(*pair)):
         if effects is None or id(one) in effects:
             rows.append((Text(group), *_texts(one), *([effects[id(one)]] if effects is not None else [])))
-    title = f"Comparison of {_side(base)} (base) and {_side(head)} (head)"
-    said = (*notes, *_notes(comparisons, base, head, interleaved))
-    return Table(title, tuple(columns), tuple(rows), said, best="head is faster")
+    title = f"Comparison of {_run_text(base)} (base) and {_run_text(head)} (head)"
+    all_notes = (*notes, *_notes(comparisons, base, head, interleaved))
+    return Table(title, tuple(columns), tuple(rows), all_notes, best="head is faster")
 
 
 def comparison_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def comparison_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
         {name: getattr(one.cell, name) for name in names}
         | {"params": one.cell.params_text}
         | {name: getattr(one, name) for name in numbers}
-        | {f"{side}_processes": one.processes and one.processes[place] for place, side in enumerate(("base", "head"))}
+        | {f"{side}_processes": one.processes and one.processes[index] for index, side in enumerate(("base", "head"))}
         | {f"{side}_status": getattr(one, f"{side}_status") for side in ("base", "head")}
         | {"verdict": str(one.verdict), "code": str(one.code), "reason": one.reason}
         for one in comparisons
@@ -82,25 +82,25 @@ def _texts(one: Comparison) -> tuple[Text, ...]:
 
 
 def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved: bool) -> list[str]:
-    compared = [one for one in comparisons if one.ratio is not None]
+    with_ratio = [one for one in comparisons if one.ratio is not None]
     smallest, _ = limits_in_force(sessions=not interleaved)
     platforms = sorted({run.device.platform for run in (base, head)})
     worth = ", ".join(f"{percent_text(smallest[name])}% on {name}" for name in platforms)
     notes = [
-        "head/base: time of head divided by time of base, in blocks side by side; above 1 head is slower"
+        "head/base: time of head divided by time of base, in pairs of processes; above 1 head is slower"
         if interleaved
-        else "sessions: the runs took place one after the other, and the machine may have changed between them, so only"
+        else "sessions: the runs were recorded one after the other, and the machine may have changed between, so only"
         " large differences are decided; above 1 head is slower",
         f"worth a verdict: {worth}, or three standard errors of the cell",
     ]
     for side, run in (("base", base), ("head", head)):
         if run.host.load is not None:
             notes.append(f"load before {side}: {run.host.load:.2g} busy processes, {run.host.cores} cores")
-    mean = geometric_mean([Ratio(one.ratio) for one in compared if one.ratio])
+    mean = geometric_mean([Ratio(one.ratio) for one in with_ratio if one.ratio])
     if mean.mean is None:
         notes.append("geometric mean: none, no cell was compared")
     else:
-        slower = sum(one.verdict is Verdict.SLOWER for one in compared)
+        slower = sum(one.verdict is Verdict.SLOWER for one in with_ratio)
         notes.append(
             f"geometric mean of the ratio: {ratio_text(mean.mean)} over {cells_text(mean.count)}; {count_text(slower)}"
             " SLOWER in head"
@@ -109,7 +109,7 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved:
     notes.append("cells: " + ", ".join(f"{count_text(verdicts[name])} {name}" for name in Verdict if verdicts[name]))
     for side, run in (("base", base), ("head", head)):
         changed = " with uncommitted changes" if run.source.dirty else ""
-        notes.append(f"{side}: {_side(run)}{changed}, {run.device.kind}, {run.host.cpu}, started {run.started}")
+        notes.append(f"{side}: {_run_text(run)}{changed}, {run.device.kind}, {run.host.cpu}, started {run.started}")
     versions = [
         f"{name} {base.versions.get(name, 'absent')} → {head.versions.get(name, 'absent')}"
         for name in sorted({*base.versions, *head.versions})
@@ -126,7 +126,7 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved:
     return notes
 
 
-def _side(run: Run) -> str:
+def _run_text(run: Run) -> str:
     return f"{run.run_id} (commit {run.source.commit[:12]})" if run.source.commit else run.run_id
 
 

@@ -17,8 +17,8 @@ JSON_COLUMNS = tuple(fact.name for fact in FACTS if fact.kind is Kind.JSON)
 def to_frame(records: Iterable[Record]) -> pd.DataFrame:
     """Returns one row per run and cell, in the order recorded.
 
-    The last record of a cell counts, since a resumed run may try a cell again. A failed or skipped cell is a row too.
-    Its times are NaN, never zero. A text that is missing is None or NaN, a number that is missing is NaN.
+    The last record of a cell counts, since a resumed run may run a cell again. A failed or skipped cell is a row too;
+    its times are NaN, never zero. A missing text is None or NaN, a missing number is NaN.
     `reports.pages.columns` describes the columns.
     """
     return rows_to_frame(cell_rows(records))

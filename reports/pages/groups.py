@@ -11,12 +11,12 @@ from reports.records.cell import Cell, short_dtype
 def group_names(cells: Sequence[Cell], without: Collection[str] = ()) -> list[str]:
     """Returns the name of each cell's group, such as `csr_matvec  vjp  density=0.01`.
 
-    A name has the version only where an operator has several, and the mode only where it is not `forward`. A parameter
-    that follows from the size, such as a number of rows, is left out: with it, each size would be its own group.
+    A name has the version only if an operator has several, and the mode only if it is not `forward`. A parameter that
+    follows from the size, such as a number of rows, is left out: otherwise each size would be its own group.
 
     Args:
         cells: The cells.
-        without: Parameters that have a column of their own.
+        without: Parameters that have their own column.
     """
     versions: dict[str, set[int]] = defaultdict(set)
     values: dict[tuple[str, str], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -50,6 +50,6 @@ def _name(
             continue
         by_size = values[cell.operator, name]
         distinct = set().union(*by_size.values())
-        if len(distinct) == 1 or any(len(found) > 1 for found in by_size.values()):
+        if len(distinct) == 1 or any(len(values_of_size) > 1 for values_of_size in by_size.values()):
             parts.append(f"{name}={value if isinstance(value, str) else json.dumps(value)}")
     return "  ".join(parts)

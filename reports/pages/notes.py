@@ -1,4 +1,4 @@
-"""Writes the notes below a table that say how its cells were timed and why some did not pass."""
+"""Writes the notes below a table: how its cells were timed, and why some did not pass."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ def count_note(rows: Sequence[CellRow]) -> str:
 
 
 def remark_notes(rows: Sequence[CellRow]) -> list[str]:
-    """Returns what the authors of operators say about their rows."""
-    said = dict.fromkeys((row.cell.operator, row.record.remarks) for row in rows if row.record.remarks)
-    return [f"{operator}: {remark}" for operator, remark in said]
+    """Returns the remarks of the authors of operators."""
+    remarks = dict.fromkeys((row.cell.operator, row.record.remarks) for row in rows if row.record.remarks)
+    return [f"{operator}: {remark}" for operator, remark in remarks]
 
 
 def method_notes(rows: Sequence[CellRow]) -> list[str]:
@@ -46,7 +46,7 @@ def method_notes(rows: Sequence[CellRow]) -> list[str]:
 
 
 def process_notes(rows: Sequence[CellRow]) -> list[str]:
-    """Returns what too few processes, or different numbers of processes, mean for the table."""
+    """Returns notes on too few processes, or different numbers of processes."""
     timed = [(row.cell, len(row.timing.processes)) for row in rows if row.timing]
     few = [cell.id for cell, count in timed if count < LEAST]
     notes = []

@@ -1,4 +1,4 @@
-"""Pairs each record of a run with its ratio to the cell that it is compared with."""
+"""Pairs each record of a run with the baseline of its cell."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ class CellRow:
 
     Attributes:
         record: The record of the cell.
-        baseline: The record of the baseline; None where there is none.
+        baseline: The record of the baseline; None if there is none.
     """
 
     record: Record
@@ -38,7 +38,7 @@ class CellRow:
 
     @functools.cached_property
     def doubt(self) -> str | None:
-        """Why there is no ratio, though both have a time."""
+        """Why there is no ratio, though the cell and its baseline have a time."""
         own, base = self.timing, self.baseline and self.baseline.timing
         return _doubt(self.record, own, self.baseline, base) if own and base and self.baseline else None
 
@@ -81,8 +81,8 @@ def cell_rows(records: Iterable[Record]) -> list[CellRow]:
     must be steady, see `Timing.is_steady`.
     """
     latest = last_by_cell(records)
-    baselines = {_contest(record): record for record in latest if record.cell.backend == BASELINE}
-    return [CellRow(record, baselines.get(_contest(record)) if record.timing else None) for record in latest]
+    baselines = {_group_key(record): record for record in latest if record.cell.backend == BASELINE}
+    return [CellRow(record, baselines.get(_group_key(record)) if record.timing else None) for record in latest]
 
 
 def by_run_and_platform(rows: Iterable[CellRow]) -> list[list[CellRow]]:
@@ -98,14 +98,14 @@ def backends_of(rows: Sequence[CellRow]) -> list[str]:
     return sorted({row.cell.backend for row in rows}, key=lambda backend: (backend != BASELINE, backend))
 
 
-def _contest(record: Record) -> tuple[object, ...]:
+def _group_key(record: Record) -> tuple[object, ...]:
     cell = record.cell
     what = (cell.operator, cell.operator_version, cell.mode, cell.platform, cell.dtype, cell.size, cell.params_text)
     return (record.run.run_id, *what)
 
 
 def _doubt(record: Record, timing: Timing, other: Record, base: Timing) -> str | None:
-    """Returns why two times make no ratio; None if they make one."""
+    """Returns why two times have no ratio; None if they have one."""
     if (record.shapes, record.seed) != (other.shapes, other.seed):
         return f"{BASELINE} had other inputs"
     if timing.method != base.method:
@@ -114,5 +114,5 @@ def _doubt(record: Record, timing: Timing, other: Record, base: Timing) -> str |
         return f"caches {timing.cache}, for {BASELINE} {base.cache}"
     unsteady = [who for who, own in (("the kernel", timing), (BASELINE, base)) if not own.is_steady]
     if unsteady:
-        return f"the program around the calls decides the time of {' and '.join(unsteady)}"
+        return f"the program around the calls takes most of the time of {' and '.join(unsteady)}"
     return None

@@ -1,11 +1,11 @@
-"""Makes the table of the cells of a run: a row for each, in groups of the backends that compete."""
+"""Makes the table of the cells of a run: a row for each, with the backends of a group after each other."""
 
 from collections.abc import Collection, Iterable, Sequence
 
-from reports.pages.arrangement import KINDS, arranged
+from reports.pages.arrangement import KINDS, arrange
 from reports.pages.bandwidth_notes import overrun_notes
 from reports.pages.columns import FACTS, Fact, Shown
-from reports.pages.first_places import contests
+from reports.pages.fastest_cells import fastest_cells
 from reports.pages.groups import group_names
 from reports.pages.notes import count_note, doubt_notes, method_notes, process_notes, reason_notes, remark_notes
 from reports.pages.rows import CellRow, by_run_and_platform, cell_rows
@@ -21,9 +21,9 @@ _CACHE = "cache"
 """The parameter with the state of a GPU's cache. It has a column: an operator may be hot at small sizes only."""
 
 MOST = 1000
-"""Cells that a table shows, beside those that failed."""
+"""Most cells of a table, beside those that failed."""
 
-_BEST = "the fastest backend; with =, tied: those so marked cannot be told apart"
+_BEST = "the fastest backend; = marks several that cannot be told apart"
 
 
 def benchmark_tables(records: Iterable[Record]) -> list[Table]:
@@ -37,17 +37,17 @@ def cell_table(
 ) -> Table:
     """Returns the table of some cells of one run and platform.
 
-    A cell that did not pass shows its status instead of a time. The notes say why. A table of very many cells has the
-    first ones, and those that failed; the notes are of all.
+    A cell that did not pass shows its status instead of a time, and the notes explain why. A table of very many cells
+    has only the first ones, and those that failed; the notes are on all cells.
 
     Args:
         every: All cells of the run and platform.
-        sort: What to sort by, see `reports.pages.arrangement`; by default the backends of a cell follow each other.
-        only: The kinds of cells to show, likewise; all of them by default.
-        details: Adds all other columns that have a value.
+        sort: A key of `reports.pages.arrangement.SORTS`; by default the backends of a group follow each other.
+        only: Keys of `reports.pages.arrangement.KINDS`: the kinds of cells to show; by default all.
+        details: Whether to add all other columns that have a value.
     """
-    rows = arranged(every, sort, only)
-    listed = [row for place, row in enumerate(rows) if place < MOST or row.status.failed][: 2 * MOST]
+    rows = arrange(every, sort, only)
+    listed = [row for index, row in enumerate(rows) if index < MOST or row.status.failed][: 2 * MOST]
     names = dict(zip(listed, group_names([row.cell for row in listed], without=(_CACHE,)), strict=True))
     details = details or not any(row.timing for row in every)
     filled = [
@@ -63,16 +63,16 @@ def cell_table(
     ]  # fmt: skip
     operators = {row.cell.operator for row in listed}
     rivals = [row for row in every if row.cell.operator in operators]
-    won = {row: contest.is_tie for contest in contests(rivals).values() for row in contest.winners}
+    won = {row: group.is_tie for group in fastest_cells(rivals).values() for row in group.winners}
     lines = [_line(row, names[row], has_cache, won.get(row), filled) for row in listed]
-    chosen = (
+    selected = (
         f"{' or '.join(kind for kind in KINDS if kind in only)}: {count_text(len(rows))} of {count_text(len(every))}"
     )
     short = f"{count_text(len(listed))} of {count_text(len(rows))} cells are listed; --format csv or json has all"
     notes = [
         *([short] if len(listed) < len(rows) else []),
         *remark_notes(rows), *overrun_notes(rows), *method_notes(rows), *process_notes(rows), *doubt_notes(rows),
-        *([f"{chosen} cells"] if only else []), *([f"sorted by {sort}"] if sort else []), count_note(rows),
+        *([f"{selected} cells"] if only else []), *([f"sorted by {sort}"] if sort else []), count_note(rows),
         *reason_notes(rows), *run_notes(every),
     ]  # fmt: skip
     return Table(f"Cells on {platform_name(every)}", tuple(columns), tuple(lines), tuple(notes), _BEST)

@@ -1,4 +1,4 @@
-"""Writes the notes that say which run, device, machine, versions and flags a table comes from."""
+"""Writes the notes on the run, device, machine, versions and flags of a table."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from reports.pages.arrangement import arranged
+from reports.pages.arrangement import arrange
 from reports.pages.data_frame import JSON_COLUMNS, rows_to_frame, to_frame
 from reports.pages.kills import kill_tables
 from reports.pages.rows import by_run_and_platform, cell_rows
@@ -19,7 +19,7 @@ def page_of(records: Sequence[Record], doubts: Sequence[str] = ()) -> Page:
 
     Args:
         records: The records of the run.
-        doubts: What is missing or damaged in the run; it comes first.
+        doubts: The missing and damaged parts of the run; the page begins with it.
     """
     makes = kill_tables if are_mutants(records) else validation_tables if is_validation(records) else benchmark_tables
     tables = (*doubt_tables(doubts), *makes(records))
@@ -33,7 +33,7 @@ def list_page(
     """Returns the page of one run as a list of cells, see `reports.pages.run_cells.tables`."""
     parts = by_run_and_platform(cell_rows(records))
     tables = [cell_table(every, sort, only, details=details) for every in parts]
-    shown = [row for every in parts for row in arranged(every, sort, only)]
+    shown = [row for every in parts for row in arrange(every, sort, only)]
     return Page((*doubt_tables(doubts), *tables), lambda: rows_to_frame(shown), JSON_COLUMNS, origin_of(records))
 
 
@@ -43,7 +43,7 @@ def origin_of(records: Sequence[Record]) -> str:
 
 
 def doubt_tables(doubts: Sequence[str]) -> list[Table]:
-    """Returns a table of what is missing or damaged in a run; none for a run that is whole."""
+    """Returns a table of the missing and damaged parts of a run; no table for a complete run."""
     if not doubts:
         return []
     rows = tuple((Text(doubt, Style.BAD),) for doubt in doubts)

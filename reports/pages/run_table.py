@@ -14,23 +14,23 @@ from reports.render.units import count_text
 def run_table(runs: Mapping[str, RunFile | ReportError], folder: str) -> Table:
     """Returns a row per run: its profile, commit and device, and how its cells ended.
 
-    A run can be unreadable, damaged or incomplete. The last two are said beside the numbers of its cells.
+    A run can be unreadable, damaged or incomplete. For the last two, the numbers of its cells are shown too.
     """
     columns = (
         Column("run", "left"), Column("profile", "left", drop=1), Column("commit", "left", drop=2),
         *map(Column, ("passed", "failed", "skipped")), Column("missing", "left"), Column("device", "left"),
     )  # fmt: skip
-    return Table(f"Runs in {folder}", columns, tuple(_row(name, found) for name, found in runs.items()))
+    return Table(f"Runs in {folder}", columns, tuple(_row(name, run) for name, run in runs.items()))
 
 
-def _row(name: str, found: RunFile | ReportError) -> Row:
+def _row(name: str, file: RunFile | ReportError) -> Row:
     nothing = Text("")
-    if isinstance(found, ReportError):
+    if isinstance(file, ReportError):
         return (Text(name), *[nothing] * 5, Text("unreadable", Style.BAD), nothing)
-    records = found.records
-    if not (records or found.headers):
+    records = file.records
+    if not (records or file.headers):
         return (Text(name), *[nothing] * 5, Text("no result", Style.FAINT), nothing)
-    run = records[-1].run if records else found.headers[-1]
+    run = records[-1].run if records else file.headers[-1]
     counts = outcome_counts(record.status for record in last_by_cell(records))
     changed = "+" if run.source.dirty else ""
     return (
@@ -40,14 +40,14 @@ def _row(name: str, found: RunFile | ReportError) -> Row:
         Text(count_text(counts["passed"])),
         Text(count_text(counts["failed"]), Style.BAD if counts["failed"] else Style.PLAIN),
         Text(count_text(counts["skipped"])),
-        _missing(found),
+        _missing(file),
         Text(", ".join(dict.fromkeys(device_name(record.run) for record in records)) or device_name(run)),
     )
 
 
-def _missing(found: RunFile) -> Text:
-    if found.problems:
+def _missing(file: RunFile) -> Text:
+    if file.problems:
         return Text("DAMAGED", Style.BAD)
-    if not found.is_complete:
-        return Text(f"INCOMPLETE {count_text(len(found.missing))}", Style.BAD)
+    if not file.is_complete:
+        return Text(f"INCOMPLETE {count_text(len(file.missing))}", Style.BAD)
     return Text("0")

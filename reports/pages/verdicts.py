@@ -16,7 +16,7 @@ PROFILE = "validate"
 """The profile of a validation run begins with this word."""
 
 _REASONS = 40
-"""Reasons that are shown at most."""
+"""Most reasons that are shown."""
 
 
 def is_validation(records: Sequence[Record]) -> bool:
@@ -52,7 +52,7 @@ def _grid(rows: Sequence[CellRow], failures: bool) -> Table:
     ]
     why = reason_notes([row for row in rows if failures or row.status is Status.SKIPPED])
     notes = [
-        "verdict: PASSED where every check passed, else the commonest failure; with the number of checks made",
+        "verdict: PASSED if every check passed, else the most frequent failure; with the number of checks",
         count_note(rows),
         *why[:_REASONS],
         *([f"{len(why) - _REASONS} more reasons are in the records"] if len(why) > _REASONS else []),
@@ -65,25 +65,25 @@ def _grid(rows: Sequence[CellRow], failures: bool) -> Table:
 def _verdict(rows: Sequence[CellRow]) -> Text:
     """Returns the verdict on one kernel, and how many checks passed."""
     counts = outcome_counts(row.status for row in rows)
-    made = counts["passed"] + counts["failed"]
-    if not made:
+    ran = counts["passed"] + counts["failed"]
+    if not ran:
         return Text("SKIPPED" if rows else ABSENT, Style.FAINT)
     if not counts["failed"]:
-        return Text(f"PASSED {count_text(made)}")
+        return Text(f"PASSED {count_text(ran)}")
     worst = Counter(row.status for row in rows if row.status.failed).most_common(1)[0][0]
-    return Text(f"{worst} {counts['passed']}/{made}", Style.BAD)
+    return Text(f"{worst} {counts['passed']}/{ran}", Style.BAD)
 
 
 def _checks(rows: Sequence[CellRow], order: Sequence[str]) -> Table:
-    found: dict[str, list[CellRow]] = {name: [] for name in order}
+    by_check: dict[str, list[CellRow]] = {name: [] for name in order}
     for row in rows:
-        found.setdefault(row.cell.mode, []).append(row)
+        by_check.setdefault(row.cell.mode, []).append(row)
     columns = (
         Column("check", align="left"), *map(Column, ("passed", "failed", "skipped")),
         Column("budget%", note="budget%: largest share of the derived error bound that an element used, in percent"),
         Column("used by", align="left"),
     )  # fmt: skip
-    lines = tuple(_check(name, own) for name, own in found.items() if own)
+    lines = tuple(_check(name, own) for name, own in by_check.items() if own)
     return Table(f"Checks on {platform_name(rows)}", columns, lines)
 
 

@@ -1,4 +1,4 @@
-"""Defines the first and the last line of a session in a run file: what it expects, and how it ended."""
+"""Defines the first and the last line of a session in a run file: the cells that it expects, and how it ended."""
 
 import re
 
@@ -21,10 +21,10 @@ class Begin(Part, frozen=True, kw_only=True, tag_field="kind", tag="begin"):
 
     Attributes:
         schema: Version of the layout.
-        time: When the cells were known: ISO 8601, UTC.
+        time: When the line was written: ISO 8601, UTC.
         run: The header of the run.
         cells: The cells that the session will run, in their order.
-        optional: The cells that may all be skipped, because they cannot run here or need what is missing. They are
+        optional: The cells that may all be skipped, because they cannot run here or a library is missing. They are
             expected like the others.
         deselected: Number of cells that options of pytest, such as `-k`, left out.
 

@@ -1,4 +1,4 @@
-"""Knows runs of broken kernels: whether a run is one, and which kernels no check caught."""
+"""Tells whether a run is one of broken kernels, and which kernels no check caught."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,7 @@ from reports.records.record import Record, last_by_cell
 from reports.records.status import Status
 
 MUTANTS = "suites.mutants"
-"""The operators that a run of broken kernels names as its source."""
+"""The source of operators in the header of a run of broken kernels."""
 
 
 def are_mutants(records: Sequence[Record]) -> bool:
@@ -15,10 +15,7 @@ def are_mutants(records: Sequence[Record]) -> bool:
 
 
 def survivors(records: Iterable[Record]) -> list[str]:
-    """Returns the operators that ran and that no check caught.
-
-    A cell that could not be judged catches nothing.
-    """
+    """Returns the operators that ran and that no check caught. A cell that could not be judged catches nothing."""
     ran, caught = set(), set()
     for record in last_by_cell(records):
         ran |= {record.cell.operator} if record.status is not Status.SKIPPED else set()

@@ -1,4 +1,4 @@
-"""Names one cell of the matrix of operators, backends, modes, platforms, dtypes and sizes."""
+"""Defines `Cell`: one combination of operator, backend, mode, platform, dtype, size and parameters."""
 
 import functools
 import json
@@ -15,7 +15,7 @@ _DTYPE_STEMS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex"
 
 
 class Cell(Part, frozen=True, kw_only=True, dict=True):
-    """One cell of the matrix operator x backend x mode x platform x dtype x size x parameters.
+    """One combination of operator, backend, mode, platform, dtype, size and parameters: the subject of a record.
 
     Attributes:
         operator: Name of the operator.
@@ -25,8 +25,8 @@ class Cell(Part, frozen=True, kw_only=True, dict=True):
         platform: `cpu` or `cuda`.
         dtype: Full name, such as `float32`.
         size: The operator's nominal number of elements.
-        params: Anything else that tells cells apart. Two records of one cell in a run are two attempts at it. So
-            things to measure side by side, such as cold and hot caches, need different parameters.
+        params: Other facts that tell cells apart. Two records of one cell in a run are two attempts at it. So two
+            measurements of one kernel, such as with cold and hot caches, need different parameters.
     """
 
     operator: str
@@ -44,7 +44,7 @@ class Cell(Part, frozen=True, kw_only=True, dict=True):
 
     @property
     def id(self) -> str:
-        """The cell in words, such as `lif_step-numba-f32-4096-cpu`; without the parameters."""
+        """The cell as text, such as `lif_step-numba-f32-4096-cpu`; without the parameters."""
         parts = [self.operator, self.backend, short_dtype(self.dtype), str(self.size), self.platform]
         if self.mode != "forward":
             parts.append(self.mode)
@@ -55,7 +55,7 @@ class Cell(Part, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def key(self) -> CellKey:
-        """Hashable identity: equal for equal cells, whatever the order of `params`."""
+        """Hashable identity: equal for equal cells, in any order of `params`."""
         return (
             self.operator,
             self.operator_version,

@@ -19,25 +19,26 @@ class CellResult(Part, frozen=True, kw_only=True):
         seed: Seed of the inputs.
         status: How the cell ended.
         reason: Why it did not pass.
-        accuracy: How right the results are.
+        accuracy: The largest errors of the results.
         timing: How fast the cell is; only for a cell that passed.
         stages: Time before the steady state.
         resources: Memory and energy of a call.
         dispatch: For a cell of the dispatch benchmark, its names and targets.
-        endurance: What an older version recorded of a trial of endurance.
-        hlo: Lines of the program that XLA compiled: the calls of kernels, or the program's first lines if it has none.
-            They show what ran.
+        endurance: The facts of a trial of endurance, which only older versions recorded.
+        hlo: Lines of the program that XLA compiled, to show what ran: the calls of kernels, or the program's first
+            lines if it has none.
         bytes: Bytes that one call must read and write, as the operator declares.
         flops: Floating-point operations of one call, as the operator declares.
         bandwidth_limit: Bytes per second that this device reached with the working set of the cell and its mix of
             reads and writes, measured in the same run.
-        bandwidth_limit_kind: What was measured for it, such as `copy, memory` or `read, L2 cache`. A limit needs it.
-        roof_ns: The least time of a call: of its bytes, its operations and its scattered reads, at the rates that this
-            device reached in the same run, the one that takes longest.
-        roof_kind: What takes it, such as `copy, memory` or `scattered reads of 4 bytes (95 G/s)`. A roof needs it.
-        remarks: What readers of a table should know about the operator, as its author declares.
-        gpu: Identity of the GPU that ran the cell, where a session is spread over several GPUs. Elsewhere None: the
-            device of the run ran it.
+        bandwidth_limit_kind: The measurement of the limit, such as `copy, memory` or `read, L2 cache`. A limit needs
+            it.
+        roof_ns: The least time of a call: the longest of the times for its bytes, its operations and its scattered
+            reads, at the rates that this device reached in the same run.
+        roof_kind: The resource that sets the roof, such as `copy, memory` or `scattered reads of 4 bytes (95 G/s)`. A
+            roof needs it.
+        remarks: The remarks of the operator's author, for readers of a table.
+        gpu: Identity of the GPU that ran the cell, in a session on several GPUs; None if the device of the run ran it.
 
     Raises:
         RecordError: The fields contradict each other.
@@ -89,14 +90,14 @@ class CellResult(Part, frozen=True, kw_only=True):
 
     @property
     def roof_share(self) -> float | None:
-        """`roof_ns` divided by the median time: 1 is a kernel that its device cannot run faster."""
+        """`roof_ns` divided by the median time. At 1, the device cannot run the call faster."""
         return None if self.timing is None or self.roof_ns is None else self.roof_ns / self.timing.median_ns
 
     @property
     def bandwidth_share(self) -> float | None:
         """`bandwidth` divided by `bandwidth_limit`.
 
-        Above 1.0, the data stayed in a nearer cache or the harness is wrong. The value is neither clipped nor hidden.
+        Above 1.0, the data stayed in a nearer cache, or the harness is wrong. The value is shown as it is.
         """
         reached = self.bandwidth
         return None if reached is None or self.bandwidth_limit is None else reached / self.bandwidth_limit

@@ -2,7 +2,7 @@
 
 JSON has no NaN and no infinity. msgspec would write null, which means "not measured" here. So this module writes the
 strings "NaN", "Infinity" and "-Infinity", as the JSON mapping of Protocol Buffers does. Only `accuracy` and
-`cell.params` may hold such numbers. The reader turns the three words into numbers there, and refuses them elsewhere.
+`cell.params` may hold such numbers. The reader converts the three words to numbers there, and refuses them elsewhere.
 """
 
 import math
@@ -40,7 +40,7 @@ def encode(line: Line) -> bytes:
 
 
 def decode(line: bytes) -> Line:
-    """Returns what is on a line.
+    """Returns the content of a line.
 
     Raises:
         DamagedLine: The line is not JSON.
@@ -48,11 +48,11 @@ def decode(line: bytes) -> Line:
         RecordError: The line is JSON, but no record, no begin and no end; or an older version wrote it.
     """
     try:
-        found: Line = _DECODER.decode(line)
-        if found.schema == SCHEMA:
-            return found
+        content: Line = _DECODER.decode(line)
+        if content.schema == SCHEMA:
+            return content
     except (msgspec.DecodeError, RecordError, UnicodeDecodeError, RecursionError):
-        pass  # what follows reads words for numbers, or says what is wrong
+        pass  # the slow path below also reads words for numbers, and raises errors with a reason
     try:
         fields = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -95,7 +95,7 @@ def plain_scalar(value: Any) -> Any:
 
 
 def _word(value: Any) -> Any:
-    """Returns a value with words for the numbers in it that JSON does not have."""
+    """Returns a value in which the numbers that JSON does not have are words."""
     if isinstance(value, dict):
         return {name: _word(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -106,7 +106,7 @@ def _word(value: Any) -> Any:
 
 
 def _with_numbers(fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a line with the numbers that words in `accuracy` stand for."""
+    """Returns the fields of a line in which the words in `accuracy` are numbers."""
     accuracy = fields.get("accuracy")
     if not isinstance(accuracy, dict):
         return fields

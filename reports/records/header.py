@@ -66,9 +66,9 @@ class Source(Part, frozen=True, kw_only=True):
 
     Attributes:
         commit: The git commit of the repository that holds the operators: a user's own. None outside a checkout.
-        dirty: Whether the tree had changes, likewise.
-        digest: Identifies the content of the files that ran: of this project, of the operators and of what they import.
-            None if it was not recorded.
+        dirty: Whether its work tree had uncommitted changes. None outside a checkout.
+        digest: Identifies the content of the files that ran: of this project, of the operators and of the files that
+            they import. None if it was not recorded.
     """
 
     commit: str | None = None
@@ -89,14 +89,13 @@ class Run(Part, frozen=True, kw_only=True):
         versions: Library versions, by the name of the distribution.
         flags: Settings that change the generated code or its speed, such as `XLA_FLAGS` or `matmul_precision`. Runs
             that differ in a flag are not compared.
-        selection: The cells that were asked for: by option, such as `operator`, the values given. None if it was not
-            recorded.
+        selection: The selected cells: the values of each option, such as `operator`. None if it was not recorded.
         peers: The backends that are other libraries, timed beside the kernels: the name of the library by backend, with
             its version if it is installed.
-        part: Which share of the cells this run has, such as `3/8`; None if it has all that were asked for.
+        part: The part of the selected cells that this run has, such as `3/8`; None if it has all.
 
     Raises:
-        RecordError: `started` is not a time in UTC, or `part` is no share.
+        RecordError: `started` is not a time in UTC, or `part` is invalid.
     """
 
     run_id: str
@@ -121,7 +120,7 @@ def part_of(text: str) -> tuple[int, int]:
     """Returns the number of a part and the number of all parts: (3, 8) for `3/8`.
 
     Raises:
-        RecordError: The text is no such share.
+        RecordError: The text names no part.
     """
     number, _, count = text.partition("/")
     if not (number.isascii() and number.isdigit() and count.isascii() and count.isdigit() and len(text) < 20):

@@ -15,14 +15,14 @@ _NO_SAMPLES = (
 
 
 class Accuracy(Part, frozen=True, kw_only=True):
-    """How right one result is, compared with the truth in float64. NaN and infinities are kept.
+    """The largest errors of one result, compared with the truth in float64. NaN and infinities are recorded too.
 
     Attributes:
         max_ulp: Largest distance from the truth, in units in the last place.
         budget_used: Largest share of the error budget that an element used; 1.0 is the limit.
         worst_index: Index of that element.
         got: Its value. A complex number, or an integer beyond 2**53, is written as text.
-        truth: Its true value, likewise.
+        truth: Its true value, as text in the same cases.
         reference_budget_used: The share that XLA's `jnp` result used on the same inputs.
     """
 
@@ -49,11 +49,11 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
         program_ns: With two-point timing, the time of the whole program with the shorter loop, per round.
         kernels_ns: On a GPU, the sum of the times of the kernels of a call, without copies, sets and gaps.
         alone_ns: A single call from Python, up to the end of its work, by the wall clock.
-        alone_warm_ns: The same into the memory of the results before; newer runs do not measure it.
-        discarded: Samples that were taken while the device was throttled, and do not count.
-        clock_mhz: Median clock of the device while the samples were taken.
-        block: The number of the turn in which base and head were timed side by side: the process of the other side with
-            the same number is its partner. None in a run that had no other side.
+        alone_warm_ns: The same for a call that writes to the memory of earlier results; only older runs measured it.
+        discarded: Number of samples that do not count, because the device was throttled.
+        clock_mhz: Median clock of the device during the samples.
+        block: The number of the pair of processes of base and head that were timed together. The process of the other
+            revision has the same number. None in a run of one revision.
 
     Raises:
         RecordError: There is no sample, a number is not finite, the median is not above zero, or
@@ -75,7 +75,7 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
             raise RecordError(_NO_SAMPLES)
         samples = [*self.samples_ns, *self.program_ns, *self.kernels_ns, *self.alone_ns, *self.alone_warm_ns]
         if min(samples) > 0 and sum(samples) < math.inf and self.loops > 0:
-            return  # as nearly all are
+            return  # the usual case
         for name in ("samples_ns", "program_ns", "kernels_ns", "alone_ns", "alone_warm_ns"):
             values = getattr(self, name)
             # A difference of two times may be below zero, a time may not.
@@ -96,13 +96,13 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
 
     @property
     def median_ns(self) -> float:
-        """Median of the samples, nanoseconds per call; interpolated where a GPU took them, whose clock is coarse."""
+        """Median of the samples, nanoseconds per call. Samples of a GPU's coarse clock are interpolated."""
         by_gpu = self.kernels_ns and min(self.samples_ns) >= GPU_TICK_NS
         return grouped_median(self.samples_ns, GPU_TICK_NS) if by_gpu else quantile(self.samples_ns, 0.5)
 
     @property
     def fixed_ns(self) -> float | None:
-        """Time of a program beyond its calls, with two-point timing: where the line through both points begins."""
+        """Time of a program beyond its calls, with two-point timing: the line through both points at zero calls."""
         return quantile(self.program_ns, 0.5) - self.loops * self.median_ns if self.program_ns else None
 
 
@@ -169,8 +169,8 @@ class Timing(Part, frozen=True, kw_only=True, dict=True):
     @property
     def fixed_ns(self) -> float | None:
         """Median over the processes of the time of a program beyond its calls; None without two-point timing."""
-        found = [process.fixed_ns for process in self.processes if process.fixed_ns is not None]
-        return quantile(found, 0.5) if found else None
+        times = [process.fixed_ns for process in self.processes if process.fixed_ns is not None]
+        return quantile(times, 0.5) if times else None
 
     @property
     def loops(self) -> int:
@@ -184,7 +184,7 @@ class Timing(Part, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def is_steady(self) -> bool:
-        """Whether the calls, and not the program around them, decide the time: if not, no ratio is made of it.
+        """Whether the calls, and not the program around them, take most of the time. If not, there is no ratio.
 
         With two-point timing the time beyond the calls must be at most half of the longer loop.
         """
@@ -195,10 +195,10 @@ class Timing(Part, frozen=True, kw_only=True, dict=True):
 
 
 GPU_TICK_NS = 32.0
-"""The clock of NVIDIA GPUs that CUPTI reads counts in steps of so many nanoseconds, as measured on an H200."""
+"""The step of the clock of NVIDIA GPUs that CUPTI reads, in nanoseconds, as measured on an H200."""
 
 LONGER = 4
-"""How many times as many calls the longer loop of two-point timing makes."""
+"""Calls of the longer loop of two-point timing, divided by those of the shorter one."""
 
 
 def _median_of(samples: list[tuple[float, ...]]) -> float | None:
@@ -224,20 +224,20 @@ class Stages(Part, frozen=True, kw_only=True):
     @property
     def until_compiled_ms(self) -> float | None:
         """The stages before the first call together; JAX traces a kernel by compiling it. None if one is unknown."""
-        known = (self.trace_ms, self.lower_ms, self.compile_ms)
-        return None if None in known else math.fsum(ms for ms in known if ms is not None)
+        stages = (self.trace_ms, self.lower_ms, self.compile_ms)
+        return None if None in stages else math.fsum(ms for ms in stages if ms is not None)
 
 
 class DispatchFacts(Part, frozen=True, kw_only=True):
     """Names and targets of a cell in the dispatch benchmark.
 
     There, `Cell.backend` names a way to call the kernel and `Cell.mode` names the situation of the call. The samples of
-    all ways in one mode were taken in turn: sample `r` of each belongs to round `r`.
+    all ways in one mode were taken round by round: sample `r` of each belongs to round `r`.
 
     Attributes:
-        title: The way to call the kernel, in words.
-        mode_title: The situation of the call, in words.
-        reference: The way that this one is compared with, round by round.
+        title: The way to call the kernel, as text.
+        mode_title: The situation of the call, as text.
+        reference: The way to compare this one with, round by round.
         limits: Targets: the largest ratio to another way, by its name.
     """
 
@@ -248,12 +248,12 @@ class DispatchFacts(Part, frozen=True, kw_only=True):
 
 
 class Resources(Part, frozen=True, kw_only=True):
-    """What one call needs beside time. A value that was not measured is None.
+    """The memory and the energy of one call. A value that was not measured is None.
 
     Attributes:
         host_bytes: Growth of the process's largest resident memory by a call, with its outputs.
         device_bytes: Memory of a GPU that a call holds at its peak, without its inputs, with its outputs.
-        energy_j: Energy that the device takes for a call, in joules, above nothing: a share of its idle power counts.
+        energy_j: Energy of the device for a call, in joules, with a share of its idle power.
     """
 
     host_bytes: Count | None = None

@@ -24,7 +24,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def number(value: Any) -> Any:
-    """Returns the number that a word of JSON stands for, such as `NaN`; any other value as it is."""
+    """Returns the number of a word such as `NaN`; any other value unchanged."""
     return _WORDS.get(value, value) if isinstance(value, str) else value
 
 

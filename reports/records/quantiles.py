@@ -10,7 +10,7 @@ def quantile(samples: Sequence[float], q: float) -> float:
     if len(samples) == 1:
         return samples[0]
     ordered = sorted(samples)
-    if q == 0.5:  # as nearly all are
+    if q == 0.5:  # the usual case
         middle = len(ordered) // 2
         return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
     position = q * (len(ordered) - 1)
@@ -20,7 +20,7 @@ def quantile(samples: Sequence[float], q: float) -> float:
 
 
 def grouped_median(samples: Sequence[float], tick: float) -> float:
-    """Returns the median of samples from a clock that counts ticks: interpolated within the tick in which it lies.
+    """Returns the median of samples from a clock that counts ticks, interpolated within a tick.
 
     A plain median of such samples is a whole number of ticks, so a small change may move it by a whole tick or not at
     all. Source: :func:`statistics.median_grouped`.

@@ -13,15 +13,15 @@ SCHEMA = 4
 """Version of the layout of a run file. A reader accepts this version."""
 
 RETRYABLE = frozenset({Status.CRASHED, Status.TIMEOUT, Status.OOM, Status.UNCHECKED, Status.SKIPPED})
-"""The outcomes that a later attempt at a cell may replace: the machine can be their cause."""
+"""The statuses that a later attempt at a cell may replace, because the machine can be their cause."""
 
 
 class Record(CellResult, frozen=True, kw_only=True, tag_field="kind", tag="cell"):
-    """The result of one cell as a run file holds it; complete in itself.
+    """The result of one cell with the header of its run, as a line of a run file holds it.
 
     Attributes:
         schema: Version of the layout.
-        index: Place within the run, from 0.
+        index: Number of the record in its run, from 0.
         time: When the cell ended: ISO 8601, UTC.
         run: The header of the run.
 
@@ -46,21 +46,21 @@ class Record(CellResult, frozen=True, kw_only=True, tag_field="kind", tag="cell"
 
 
 def last_by_cell(records: Iterable[Record]) -> list[Record]:
-    """Returns the record that counts, of each run and cell: the last one, but a wrong result stays.
+    """Returns the record that counts of each run and cell: the last one, unless an earlier one is wrong.
 
-    A resumed run may try a cell again that timed out. A result that was wrong once is wrong, whatever came after it: a
-    kernel that is right the second time has a race, or reads what it did not write.
+    A resumed run may try a cell again that timed out. But a wrong result stays, even if a later one is right: such a
+    kernel has a race, or reads memory that it did not write.
 
     Raises:
-        TypeError: Something is no record.
+        TypeError: An element is no record.
     """
     counting: dict[tuple[str, CellKey], Record] = {}
     for record in records:
         if not isinstance(record, Record):
             raise TypeError(f"got a {type(record).__name__}, expected records, as load_run(path).records has them.")
-        place = (record.run.run_id, record.cell.key)
-        before = counting.get(place)
+        key = (record.run.run_id, record.cell.key)
+        before = counting.get(key)
         stays = before is not None and before.status.failed and before.status not in RETRYABLE
         if not stays:
-            counting[place] = record
+            counting[key] = record
     return list(counting.values())

@@ -1,4 +1,4 @@
-"""Reads a run file line by line, and says what is missing or damaged in it."""
+"""Reads a run file line by line, and collects its missing and damaged parts."""
 
 import gc
 import gzip
@@ -24,13 +24,13 @@ from reports.records.record import RETRYABLE, Record
 from reports.records.status import Status
 
 MOST_BYTES = 2**30
-"""Bytes of a run, decompressed, that are read at most. A run of 200,000 cells has 330 MB."""
+"""Most bytes of a run, decompressed. A run of 200,000 cells has 330 MB."""
 
 LONGEST_LINE = 2**26
-"""Bytes of one line that are read at most."""
+"""Most bytes of one line."""
 
 MOST_PROBLEMS = 50
-"""A file with more damage than this is not read to its end."""
+"""A file with more damaged lines than this is not read to its end."""
 
 _CHUNK = 2**20
 
@@ -42,14 +42,14 @@ class RunFile:
     Attributes:
         path: The file.
         records: The records in the order written, every attempt at a cell included.
-        problems: What is damaged or contradictory, as `FILE:LINE: ...`.
+        problems: Damaged and contradictory lines, as `FILE:LINE: ...`.
         damaged: The part of `problems` about lines that are not JSON, such as a line that a crash cut short.
         expected: The cells that the run announced, in their order.
         runnable: The keys of those that can run here.
         begins: How often a session began.
         end: The last line, if the last session came to its end.
         deselected: Number of cells that options of pytest left out, in the first session.
-        run_id: The id of the run; None where nothing could be read.
+        run_id: The id of the run; None if nothing could be read.
         headers: The headers of the sessions, the first one first.
     """
 
@@ -68,34 +68,34 @@ class RunFile:
     @property
     def missing(self) -> list[Cell]:
         """The cells that were announced and have no record."""
-        found = {record.cell.key for record in self.records}
-        return [cell for key, cell in self.expected.items() if key not in found]
+        recorded = {record.cell.key for record in self.records}
+        return [cell for key, cell in self.expected.items() if key not in recorded]
 
     @property
     def is_complete(self) -> bool:
-        """Whether the last session came to its end, and no cell is missing."""
+        """Whether the last session ended in order, and no cell is missing."""
         return bool(self.begins and self.end and not self.missing)
 
     @property
     def idle_kernels(self) -> list[tuple[str, str]]:
         """Operator and backend of each kernel that can run here, and of which every cell was skipped."""
-        made = {_kernel(record.cell) for record in self.records if record.status is not Status.SKIPPED}
+        ran = {_kernel(record.cell) for record in self.records if record.status is not Status.SKIPPED}
         recorded = {_kernel(record.cell) for record in self.records}
-        able = dict.fromkeys(_kernel(cell) for key, cell in self.expected.items() if key in self.runnable)
-        return [kernel for kernel in able if kernel in recorded and kernel not in made]
+        runnable = dict.fromkeys(_kernel(cell) for key, cell in self.expected.items() if key in self.runnable)
+        return [kernel for kernel in runnable if kernel in recorded and kernel not in ran]
 
 
 def load_run(path: str | Path) -> RunFile:
-    """Reads a run file, and collects what is missing or damaged in it.
+    """Reads a run file, and collects its missing and damaged parts.
 
     Raises:
         RunUnreadable: The file cannot be opened or decompressed, is no regular file, is far larger than any run, or has
             more damage than `MOST_PROBLEMS`.
         NewerSchema: A line was written by a later version.
-        RecordError: A line is JSON, but no line of a run. A crash cannot cause this.
+        RecordError: A line is JSON, but no line of a run, which a crash cannot cause.
     """
     reader = _Reader(Path(path))
-    # Records form no cycles. Python's search for cycles would take half of the time of reading a large run.
+    # Records have no reference cycles, and Python's search for cycles would take half of the time of a large run.
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -112,7 +112,7 @@ def load_run(path: str | Path) -> RunFile:
 def read_lines(path: Path) -> Iterator[bytes]:
     """Yields the lines of a file, each with its newline; a `.gz` file is decompressed piece by piece.
 
-    A `.gz` file that was cut short yields what it still holds.
+    A `.gz` file that was cut short yields the lines that it still holds.
 
     Raises:
         RunUnreadable: See `load_run`.
@@ -120,7 +120,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
     total = 0
     try:
         with ExitStack() as stack:
-            file = stack.enter_context(_opened(path))
+            file = stack.enter_context(_open(path))
             if path.suffix == ".gz":
                 file = cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=file)))
             rest: list[bytes] = []
@@ -142,19 +142,19 @@ def read_lines(path: Path) -> Iterator[bytes]:
     except (OSError, zlib.error, ValueError) as error:
         if isinstance(error, RunUnreadable):
             raise
-        said = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise RunUnreadable(f"{path}: cannot be read: {said}.") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise RunUnreadable(f"{path}: cannot be read: {reason}.") from error
 
 
 def _piece(file: IO[bytes]) -> bytes:
-    """The next line, or a part of a long one; nothing at the end of the file, also where an archive was cut."""
+    """Returns the next line, or a part of a long one; nothing at the end of the file or of an archive that was cut."""
     try:
         return file.readline(_CHUNK)
     except EOFError:
         return b""
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     # A pipe would block until somebody writes to it.
     file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     mode = os.fstat(file).st_mode
@@ -166,7 +166,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 class _Reader:
-    """Takes the lines of a file one by one, and notes what contradicts the lines before."""
+    """Takes the lines of a file one by one, and notes lines that contradict earlier ones."""
 
     def __init__(self, path: Path):
         self.run = RunFile(path=path)
@@ -185,7 +185,7 @@ class _Reader:
             self.problem(number, "an empty line, which no session writes")
             return
         try:
-            found = decode(line)
+            content = decode(line)
         except DamagedLine as error:
             self._lost += 1
             self.run.damaged.append(f"{self.run.path}:{number}: left out, {error}")
@@ -193,25 +193,25 @@ class _Reader:
             return
         except (NewerSchema, RecordError) as error:
             raise type(error)(f"{self.run.path}:{number}: {error}") from error
-        self._require_run(number, found)
-        if isinstance(found, Record):
+        self._require_run(number, content)
+        if isinstance(content, Record):
             # Each record repeats its header, its announced cell, and often shapes. In memory they share them.
-            same = next((run for run in self._headers if run == found.run), None)
+            same = next((run for run in self._headers if run == content.run), None)
             if same is None:
-                self._headers = [*self._headers[-7:], found.run]
+                self._headers = [*self._headers[-7:], content.run]
             else:
-                msgspec.structs.force_setattr(found, "run", same)
-            msgspec.structs.force_setattr(found, "cell", self.run.expected.get(found.cell.key, found.cell))
+                msgspec.structs.force_setattr(content, "run", same)
+            msgspec.structs.force_setattr(content, "cell", self.run.expected.get(content.cell.key, content.cell))
             for last in self.run.records[-1:]:
-                if (last.shapes, last.dtypes) == (found.shapes, found.dtypes):
-                    msgspec.structs.force_setattr(found, "shapes", last.shapes)
-                    msgspec.structs.force_setattr(found, "dtypes", last.dtypes)
-        if isinstance(found, Begin):
-            self._begin(number, found)
-        elif isinstance(found, End):
-            self._end(number, found, before.hexdigest())
+                if (last.shapes, last.dtypes) == (content.shapes, content.dtypes):
+                    msgspec.structs.force_setattr(content, "shapes", last.shapes)
+                    msgspec.structs.force_setattr(content, "dtypes", last.dtypes)
+        if isinstance(content, Begin):
+            self._begin(number, content)
+        elif isinstance(content, End):
+            self._end(number, content, before.hexdigest())
         else:
-            self._record(number, found)
+            self._record(number, content)
 
     def problem(self, number: int, text: str) -> None:
         self.run.problems.append(f"{self.run.path}:{number}: {text}")
@@ -220,21 +220,21 @@ class _Reader:
                 f"{self.run.problems[0]}; more than {MOST_PROBLEMS} lines of this file are damaged. Record it again."
             )
 
-    def _require_run(self, number: int, found: Line) -> None:
-        run_id = found.run_id if isinstance(found, End) else found.run.run_id
+    def _require_run(self, number: int, content: Line) -> None:
+        run_id = content.run_id if isinstance(content, End) else content.run.run_id
         if self.run.run_id is None:
             self.run.run_id = run_id
         elif run_id != self.run.run_id:
             self.problem(number, f"is of run {run_id!r}, the lines before are of run {self.run.run_id!r}")
 
-    def _begin(self, number: int, found: Begin) -> None:
-        cells = [*found.cells, *found.optional]
+    def _begin(self, number: int, begin: Begin) -> None:
+        cells = [*begin.cells, *begin.optional]
         self.run.expected |= {cell.key: cell for cell in cells if cell.key not in self.run.expected}
-        self.run.runnable |= {cell.key for cell in found.cells}
+        self.run.runnable |= {cell.key for cell in begin.cells}
         if not self.run.begins:
-            self.run.deselected = found.deselected
+            self.run.deselected = begin.deselected
         self.run.begins += 1
-        self.run.headers.append(found.run)
+        self.run.headers.append(begin.run)
         self.run.end, self._is_open = None, True
         # Only a cell that this session announces again may have a second result.
         self._retried = {cell.key for cell in cells}
@@ -242,32 +242,32 @@ class _Reader:
         if again:
             self.problem(number, f"tries {again[0].id} again, which was {self._status[again[0].key]}")
 
-    def _end(self, number: int, found: End, digest: str) -> None:
+    def _end(self, number: int, end: End, digest: str) -> None:
         tally = Counter(record.status for record in self.run.records)
         if not self._is_open:
             self.problem(number, "an end line without a begin line")
-        elif (found.count, found.statuses) != (len(self.run.records), dict(tally)):
-            self.problem(number, f"the end line counts {found.count} records, the file has {len(self.run.records)}")
-        elif found.digest != digest:
+        elif (end.count, end.statuses) != (len(self.run.records), dict(tally)):
+            self.problem(number, f"the end line counts {end.count} records, the file has {len(self.run.records)}")
+        elif end.digest != digest:
             self.problem(number, "the lines before are not those that were written: their checksum differs")
-        self.run.end, self._is_open = found, False
+        self.run.end, self._is_open = end, False
 
-    def _record(self, number: int, found: Record) -> None:
-        key = found.cell.key
-        missing = found.index - self._next  # each damaged line may have held a record
+    def _record(self, number: int, record: Record) -> None:
+        key = record.cell.key
+        missing = record.index - self._next  # each damaged line may have held a record
         if not 0 <= missing <= self._lost:
-            self.problem(number, f"record {found.index} of the run is in the place of record {self._next}")
+            self.problem(number, f"record {record.index} of the run is in the place of record {self._next}")
         elif not self._is_open:
             self.problem(number, "a record without a begin line before it")
         elif key not in self.run.expected:
-            self.problem(number, f"{found.cell.id} is no cell that the run announced")
+            self.problem(number, f"{record.cell.id} is no cell that the run announced")
         elif key in self._status and key not in self._retried:
-            self.problem(number, f"a second record of {found.cell.id}, which was {self._status[key]} before")
+            self.problem(number, f"a second record of {record.cell.id}, which was {self._status[key]} before")
         self._lost -= max(0, min(missing, self._lost))
-        self._next = found.index + 1
+        self._next = record.index + 1
         self._retried.discard(key)
-        self._status[key] = found.status
-        self.run.records.append(found)
+        self._status[key] = record.status
+        self.run.records.append(record)
 
 
 def _kernel(cell: Cell) -> tuple[str, str]:

@@ -57,11 +57,11 @@ class RunWriter:
         self._began = time.monotonic()
 
     def begin(self, cells: Sequence[Cell], optional: Sequence[Cell] = (), *, deselected: int = 0) -> None:
-        """Writes the cells that the session will record. A run without this line cannot be taken for a complete one.
+        """Writes the list of cells that the session will record. A run without this line does not count as complete.
 
         Args:
             cells: The cells that will run, in their order; in a continued run, those that are left.
-            optional: The cells that may all be skipped: they cannot run here, or need what is missing.
+            optional: The cells that may all be skipped, because they cannot run here or a library is missing.
             deselected: Number of cells that options of pytest left out.
 
         Raises:
@@ -150,25 +150,25 @@ class RunWriter:
         self.close()
 
     def _continue(self) -> None:
-        """Takes the state of an existing file: its records, and the length of an incomplete last line."""
+        """Reads the state of an existing file: its records, and the length of an incomplete last line."""
         if not self.path.exists() or not self.path.stat().st_size:
             return
         self._torn, self._mid_line = _last_line(self.path)
-        found = load_run(self.path)
-        if found.run_id is not None and found.run_id != self.run.run_id:
+        existing = load_run(self.path)
+        if existing.run_id is not None and existing.run_id != self.run.run_id:
             raise RunUnreadable(
-                f"{self.path}: holds run {found.run_id!r}, the writer is for run {self.run.run_id!r}."
+                f"{self.path}: holds run {existing.run_id!r}, the writer is for run {self.run.run_id!r}."
                 " Write each run to its own file (see run_path)."
             )
-        torn = found.damaged[-1:] if self._torn else []
-        problems = [problem for problem in found.problems if problem not in torn]
+        torn = existing.damaged[-1:] if self._torn else []
+        problems = [problem for problem in existing.problems if problem not in torn]
         if problems:
             raise RunUnreadable(f"{problems[0]}. A damaged run cannot be continued: record it again.")
-        self._statuses = Counter(record.status for record in found.records)
-        self._has_begun = bool(found.begins)
+        self._statuses = Counter(record.status for record in existing.records)
+        self._has_begun = bool(existing.begins)
 
     def _write(self, line: Line) -> None:
-        """Writes a line. If that fails, nothing of it stays."""
+        """Writes a line. If that fails, no part of it stays in the file."""
         self._require_open()
         data = encode(line) + b"\n"
         self._finish_line()
@@ -202,7 +202,7 @@ class RunWriter:
             os.fsync(self._file)
         except OSError as error:
             if size is not None and self._file is not None:
-                with contextlib.suppress(OSError):  # what cannot be cut off now is cut off before the next line
+                with contextlib.suppress(OSError):  # if it cannot be cut off now, it is cut off before the next line
                     os.ftruncate(self._file, size)
                 self._torn = max(0, os.fstat(self._file).st_size - size)
             raise RunUnwritable(f"{self.path}: cannot be written: {error.strerror or error}.") from error

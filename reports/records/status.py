@@ -32,7 +32,7 @@ class Status(StrEnum):
     def wrong(self) -> bool:
         """Whether the cell shows a fault of the kernel.
 
-        A cell that is ``UNCHECKED`` has not passed, but says nothing of the kernel: no error bound could be derived,
-        say, or the result could not be judged. The same is true of a cell that found too little memory (``OOM``).
+        A cell that is ``UNCHECKED`` has not passed, but the kernel is not to blame: no error bound could be derived,
+        for example, or the result could not be judged. The same holds for a cell with too little memory (``OOM``).
         """
         return self.failed and self not in (Status.UNCHECKED, Status.OOM)

@@ -19,14 +19,14 @@ from reports.records.status import Status
 
 RUNS_VARIABLE = "KERNEL_BRIDGE_RUNS"
 _FUTURE = timedelta(days=1)
-"""A clock may be wrong by this much. A run from a later time was written by a broken one."""
+"""A clock may be wrong by this much. A run from a later time comes from a broken clock."""
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
-"""A run is written as the first, and published as the second."""
+"""The suffixes of run files: as they are written, and as they are published."""
 
 
 def runs_directory(runs_dir: str | Path | None = None) -> Path:
-    """Returns `runs_dir` if given; else the folder that KERNEL_BRIDGE_RUNS names; else `runs` in the current folder."""
+    """Returns `runs_dir`; if it is None, the folder of KERNEL_BRIDGE_RUNS, or else `runs` in the current folder."""
     return Path(runs_dir or os.environ.get(RUNS_VARIABLE) or "runs")
 
 
@@ -36,7 +36,7 @@ def new_run_id() -> str:
 
 
 def run_path(run_id: str, runs_dir: str | Path | None = None) -> Path:
-    """Returns the path of the file that the run with this id is written to, which is always in the folder.
+    """Returns the path of the file of a run, in the folder of the runs.
 
     Raises:
         RunUnwritable: The id is not the name of a file.
@@ -49,7 +49,7 @@ def run_path(run_id: str, runs_dir: str | Path | None = None) -> Path:
 def list_runs(runs_dir: str | Path | None = None) -> list[Path]:
     """Returns the run files of a folder, oldest first.
 
-    An empty file is one of them: its session died before its first line. If a run is there both compressed and not, the
+    An empty file counts: its session died before its first line. If a run exists both compressed and uncompressed, the
     uncompressed file is returned.
 
     Raises:
@@ -68,9 +68,10 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
     """Returns the file of a run.
 
     Args:
-        name: A path, a run id, the beginning of just one run id, `latest` or `previous`. The latest run is the newest
-            one that holds a result and is not from the future; the previous one is the newest before it that can be
-            compared with it: of the same kind of command, with a cell of the same operator, backend, dtype and size.
+        name: A path, a run id, the beginning of exactly one run id, `latest` or `previous`. The latest run is the
+            newest one that holds a result and is not from the future. The previous one is the newest before it that can
+            be compared with it: from the same kind of command, with a cell of the same operator, backend, dtype and
+            size.
         runs_dir: The folder to search if `name` is not a path, see `runs_directory`.
 
     Raises:
@@ -92,7 +93,7 @@ def find_run(name: str | Path = "latest", runs_dir: str | Path | None = None) ->
     if name in ("latest", "previous"):
         return _newest(files, folder, previous=name == "previous")
     ids = {run_id(file): file for file in files}
-    fitting = [found for found in ids if found.startswith(str(name))]
+    fitting = [run for run in ids if run.startswith(str(name))]
     if str(name) in ids:
         return ids[str(name)]
     if len(fitting) == 1:
@@ -109,12 +110,12 @@ def _newest(files: Iterable[Path], folder: Path, *, previous: bool) -> Path:
     """Returns the latest run of a folder, or the newest one before it that can be compared with it."""
     latest: tuple[str, set[CellKey]] | None = None
     for file in reversed([*files]):
-        found = _peek(file)
-        if found is None or (latest is not None and (found[0] != latest[0] or not found[1] & latest[1])):
+        peek = _peek(file)
+        if peek is None or (latest is not None and (peek[0] != latest[0] or not peek[1] & latest[1])):
             continue
         if latest is not None or not previous:
             return file
-        latest = found
+        latest = peek
     if latest is None:
         raise RunNotFound(f"no run in {str(folder)!r} holds a result. Record one, or name a file.")
     raise RunNotFound(
@@ -124,9 +125,9 @@ def _newest(files: Iterable[Path], folder: Path, *, previous: bool) -> Path:
 
 
 def _peek(path: Path) -> tuple[str, set[CellKey]] | None:
-    """Returns the kind of command and the cells that a run announced; None for one without a result to compare.
+    """Returns the kind of command of a run and its expected cells; None for a run without a result to compare.
 
-    Reads the first two lines: a run whose second line is no result has none, or cannot be read.
+    It reads only the first two lines: if the second one is no result, the run has none, or cannot be read.
     """
     try:
         lines = [decode(line) for line in islice(read_lines(path), 2)]
@@ -151,15 +152,15 @@ def _exists(path: Path) -> bool:
 
 
 def run_id(path: Path) -> str:
-    """Returns the run id that a file is named after."""
+    """Returns the run id in the name of a file."""
     return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def completed(records: Iterable[Record], retry: Collection[Status] = ()) -> set[CellKey]:
-    """Returns the keys of the cells that a resumed run must not do again.
+    """Returns the keys of the cells that a resumed run must not run again.
 
     Args:
-        records: The records of the run so far. The last record of a cell decides.
-        retry: Outcomes to try again, such as `{Status.TIMEOUT}`.
+        records: The records of the run so far. The last record of a cell counts.
+        retry: The statuses of cells to run again, such as `{Status.TIMEOUT}`.
     """
     return {record.cell.key for record in last_by_cell(records) if record.status not in retry}

@@ -11,8 +11,8 @@ from reports.render.visible import visible
 def frame_csv(frame: pd.DataFrame) -> str:
     """Returns a frame as CSV.
 
-    Control characters in texts are escaped, so that each row takes one line. A text that a spreadsheet would take for a
-    formula begins with an apostrophe.
+    Control characters in texts are escaped, so that each row is one line. A text that a spreadsheet would read as a
+    formula gets an apostrophe in front.
     """
     texts = frame.map(lambda value: _plain(value) if isinstance(value, str) else value)
     return str(texts.rename(columns=_plain).to_csv(index=False))

@@ -1,4 +1,4 @@
-"""Renders tables as a Markdown page for a job of continuous integration, which is never too large."""
+"""Renders tables as a Markdown page of limited size, for a job of continuous integration."""
 
 import html
 import re
@@ -11,22 +11,22 @@ from reports.render.layout import Style, Table, Text, shown
 from reports.render.markdown import escape, render_shown
 
 MOST_BYTES = 60_000
-"""Bytes of a whole page in UTF-8, of all commands that append to it. GitHub allows 1 MiB for a step."""
+"""Most bytes of a page in UTF-8, of all commands that append to it. GitHub allows 1 MiB for a step."""
 
 _ROWS, _NOTES, _CHARACTERS = 100, 20, 400
-"""Rows and notes of one table, and characters of one text, that a page shows."""
+"""Most rows and notes of one table, and most characters of one text."""
 
 _FAILURE = re.compile(r"(?!PASSED|SKIPPED|SAME|FASTER)[A-Z][A-Z_]{2,}\b")
-"""Notes that say why cells failed begin with the status or the verdict."""
+"""Matches notes on failures: they begin with the status or the verdict."""
 
 
 def append_job_summary(tables: Sequence[Table], path: str | Path, origin: str = "") -> None:
-    """Appends tables to the page of a job, so that the whole page stays below `MOST_BYTES`.
+    """Appends tables to the page of a job, which stays below `MOST_BYTES`.
 
     Args:
         tables: The tables.
         path: The file; it is made if it is missing.
-        origin: Names where everything is, such as the command that shows it.
+        origin: The command that shows all tables.
 
     Raises:
         ReportError: The file cannot be written.
@@ -48,27 +48,27 @@ def job_summary(tables: Sequence[Table], most: int = MOST_BYTES, origin: str = "
 
     Args:
         tables: The tables.
-        most: The bytes that may be used.
-        origin: Names where everything is.
+        most: The most bytes.
+        origin: The command that shows all tables.
     """
-    known = [_clipped(shown(table)) for table in tables]
-    others = [table for table in known if table.role != "alarm"]
-    parts = [_rendered(table) for table in known if table.role == "alarm"]
+    clipped = [_clipped(shown(table)) for table in tables]
+    others = [table for table in clipped if table.role != "alarm"]
+    parts = [_rendered(table) for table in clipped if table.role == "alarm"]
     parts += [f"- **{escape(table.title)}**: {escape(note.removeprefix('cells: '))}\n\n" for table in others
               for note in table.notes if note.startswith("cells: ")]  # fmt: skip
     parts += [_rendered(table) for table in map(_bad, others) if table.rows]
     parts += [_rendered(table) for table in others if table.role == "summary"]
     parts += [f"<details><summary>{html.escape(table.title)}</summary>\n\n{_rendered(table)}</details>\n\n"
               for table in others if table.role == "detail"]  # fmt: skip
-    said = f"tables are left out to keep this page short. {escape(origin)} shows all.\n\n"
-    room = most - len(said.encode()) - 10
+    text = f"tables are left out to keep this page short. {escape(origin)} shows all.\n\n"
+    room = most - len(text.encode()) - 10
     fitting = []
     for part in parts:
         if len(part.encode()) <= room:
             fitting.append(part)
             room -= len(part.encode())
     left = len(parts) - len(fitting)
-    return "".join(fitting) + (f"{left} {said}" if left and room >= 0 else "")
+    return "".join(fitting) + (f"{left} {text}" if left and room >= 0 else "")
 
 
 def _rendered(table: Table) -> str:

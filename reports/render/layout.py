@@ -1,4 +1,4 @@
-"""Describes tables of finished texts, and leaves optional columns out where a line has no room for them."""
+"""Describes tables of texts, and leaves optional columns out if a line has no room for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import Literal
 from reports.render.visible import visible
 
 LEAST_WIDTH = 40
-"""Characters of the shortest line that a table is made for, also where a terminal says that it has fewer."""
+"""Least characters of a line, even if a terminal reports fewer."""
 
 
 class Style(StrEnum):
@@ -22,7 +22,7 @@ class Style(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The finished text of one cell."""
+    """The text of one cell of a table."""
 
     text: str
     style: Style = Style.PLAIN
@@ -34,9 +34,9 @@ class Column:
 
     Attributes:
         header: Its header.
-        align: The side that its texts are aligned to.
-        drop: If the table is too wide, columns with the highest number go first; 0 stays.
-        note: Explains the header below the table, as long as the column is there.
+        align: The alignment of its texts.
+        drop: If the table is too wide, columns with the highest number are dropped first; 0 stays.
+        note: Explains the header below the table, if the column is shown.
     """
 
     header: str
@@ -59,7 +59,7 @@ class Table:
         rows: Its rows.
         notes: Sentences below it.
         best: Explains the mark of `Style.BEST`.
-        role: What the page of a job does with it: an `alarm` comes first, a `summary` next, a `detail` is folded.
+        role: Its place in the page of a job: an `alarm` comes first, a `summary` next, a `detail` is folded.
     """
 
     title: str
@@ -82,36 +82,36 @@ def shown(table: Table) -> Table:
 
 
 def notes_of(table: Table, mark: str) -> list[str]:
-    """Returns the sentences below a table: what the mark of the best means, the notes of its columns, its own."""
+    """Returns the sentences below a table: on the mark of the best, on its columns, and its own notes."""
     marked = any(text.style is Style.BEST for row in table.rows for text in row)
     columns = dict.fromkeys(column.note for column in table.columns if column.note)
     return [*([f"{mark}: {table.best}"] if marked and table.best else []), *columns, *table.notes]
 
 
 def fit(table: Table, width: int) -> Table:
-    """Returns the table without the optional columns that lines of `width` characters have no room for.
+    """Returns the table without the optional columns for which lines of `width` characters have no room.
 
-    A note names what was left out. If the other columns are wider than `width`, the table stays wider.
+    A note names these columns. If the other columns are wider than `width`, the table is wider.
     """
     needed = widths = column_widths(table)
     levels = sorted({column.drop for column in table.columns}, reverse=True)
-    kept = list(range(len(table.columns)))
+    columns = list(range(len(table.columns)))
     for level in levels[:-1]:
         if line_width(widths) <= width:
             break
-        kept = [place for place in kept if table.columns[place].drop < level]
-        widths = [needed[place] for place in kept]
-    lost = [column.header for place, column in enumerate(table.columns) if place not in kept]
-    if not lost:
+        columns = [index for index in columns if table.columns[index].drop < level]
+        widths = [needed[index] for index in columns]
+    dropped = [column.header for index, column in enumerate(table.columns) if index not in columns]
+    if not dropped:
         return table
-    note = f"left out, the lines are too short: {', '.join(lost)}. COLUMNS={line_width(needed)} shows all columns"
-    return only(replace(table, notes=(*table.notes, note)), kept)
+    note = f"left out, the lines are too short: {', '.join(dropped)}. COLUMNS={line_width(needed)} shows all columns"
+    return only(replace(table, notes=(*table.notes, note)), columns)
 
 
-def only(table: Table, places: Sequence[int]) -> Table:
-    """Returns the table with the columns at these places."""
-    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
-    return replace(table, columns=tuple(table.columns[place] for place in places), rows=rows)
+def only(table: Table, indices: Sequence[int]) -> Table:
+    """Returns the table with the columns at these indices."""
+    rows = tuple(tuple(row[index] for index in indices) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[index] for index in indices), rows=rows)
 
 
 GAP = 2
@@ -122,8 +122,8 @@ def column_widths(table: Table) -> list[int]:
     """Returns the width of each column; the best of a row has a mark before it."""
     widths = [len(column.header) for column in table.columns]
     for row in table.rows:
-        for place, text in enumerate(row):
-            widths[place] = max(widths[place], len(text.text) + (text.style is Style.BEST))
+        for index, text in enumerate(row):
+            widths[index] = max(widths[index], len(text.text) + (text.style is Style.BEST))
     return widths
 
 

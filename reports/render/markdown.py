@@ -42,12 +42,12 @@ def escape(text: str) -> str:
     inline = re.sub(r"[\\`*<>|\[\]&~$]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", one_line)
     # An address would become a link.
     inline = re.sub(r"(?i)(?<=https|.http|..ftp)(?=://)|(?<=\bwww)(?=\.)", r"\\", " " * 2 + inline)[2:]
-    # What begins a heading or a list only counts at the beginning of a line.
+    # Marks of headings and lists only count at the beginning of a line.
     return re.sub(r"^(\d*)([#+-]+|[.)])(?=\s|$)", r"\1\\\2", inline)
 
 
 def _code(text: str) -> str:
-    """Returns text as code, in which nothing is escaped but the line that ends a cell of a table."""
+    """Returns text as code, in which only the bar between cells of a table is escaped."""
     if "`" in text or "\\" in text or not text.strip():
         return escape(text)
     return f"`{text}`".replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Prints the page of a command in the format that its options ask for."""
+"""Prints the page of a command in the format of its options."""
 
 import argparse
 import os
@@ -24,9 +24,9 @@ class Page:
 
     Attributes:
         tables: The tables.
-        facts: The facts with all digits, or what makes them when a format or an export asks for them.
+        facts: The facts with all digits as a frame, or a function that makes it.
         json_columns: Columns of the frame that hold JSON text.
-        origin: Names where all of it is, for a page that has to leave something out.
+        origin: The command that shows everything, for a page that leaves something out.
     """
 
     tables: tuple[Table, ...]
@@ -47,7 +47,7 @@ class Page:
 
 
 def show(page: Page, options: argparse.Namespace) -> None:
-    """Prints a page as the options ``--format`` and ``--summary`` ask for.
+    """Prints a page by the options ``--format`` and ``--summary``.
 
     Raises:
         ReportError: The file of ``--summary`` cannot be written.
@@ -77,13 +77,13 @@ def _rendered(page: Page, options: argparse.Namespace) -> str:
 
 
 def _texts(table: Table) -> pd.DataFrame:
-    # A name from outside, such as the one of a file, may be no Unicode.
+    # The name of a file may not be valid Unicode.
     rows = [[visible(each) for each in (table.title, *(text.text for text in row))] for row in table.rows]
     return pd.DataFrame(rows, columns=["table", *(column.header for column in table.columns)])
 
 
 def _print(text: str) -> None:
-    # A stream that cannot show some symbols loses these symbols, not the table.
+    # If a stream cannot show some characters, they are replaced.
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="replace")
@@ -91,7 +91,7 @@ def _print(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        # What is left in the stream's memory would raise again when the stream is closed.
+        # The rest of the stream's buffer would raise again when the stream is closed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # the reader, such as `head` or a pager, has closed the pipe
             raise ReportError(

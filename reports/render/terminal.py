@@ -33,7 +33,7 @@ def _lines(table: Table, width: int, color: bool) -> Iterator[str]:
     if table.rows:
         widths = column_widths(table)
         while line_width(widths) > width and (words := _shrinkable(table, widths)):
-            widths[max(words, key=lambda place: widths[place])] -= 1
+            widths[max(words, key=lambda index: widths[index])] -= 1
         headers = (_padded(column.header, own, column) for column, own in zip(table.columns, widths, strict=True))
         yield styled((" " * GAP).join(headers).rstrip(), _RULE)
         yield styled((" " * GAP).join("─" * own for own in widths), _RULE)
@@ -50,17 +50,17 @@ def _lines(table: Table, width: int, color: bool) -> Iterator[str]:
 
 
 def _shrinkable(table: Table, widths: list[int]) -> list[int]:
-    return [place for place, one in enumerate(table.columns) if one.align == "left" and widths[place] > _NARROWEST]
+    return [index for index, one in enumerate(table.columns) if one.align == "left" and widths[index] > _NARROWEST]
 
 
 def _wrapped(row: Row, widths: list[int]) -> Iterable[tuple[str, ...]]:
     """Returns the lines of a row. A text that is too long for its column continues on the next line."""
     parts = []
     for text, width in zip(row, widths, strict=True):
-        said = ("*" if text.style is Style.BEST else "") + text.text
+        cell = ("*" if text.style is Style.BEST else "") + text.text
         # A name is broken only if it is longer than a line, so that the numbers in it stay whole.
-        hyphens = any(len(word) > width for word in said.split())
-        parts.append([said] if len(said) <= width else textwrap.wrap(said, width, break_on_hyphens=hyphens))
+        hyphens = any(len(word) > width for word in cell.split())
+        parts.append([cell] if len(cell) <= width else textwrap.wrap(cell, width, break_on_hyphens=hyphens))
     return zip_longest(*parts, fillvalue="")
 
 

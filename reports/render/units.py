@@ -1,4 +1,4 @@
-"""Writes numbers in few characters, as a table shows them. None is a number that does not exist."""
+"""Writes numbers in few characters, for tables. None is a missing number."""
 
 import math
 
@@ -9,10 +9,10 @@ DASH = "\N{EN DASH}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 TIED = "="
-"""Marks what cannot be told apart: backends that share the first place, or a ratio whose interval includes 1."""
+"""Marks ties: several fastest backends, or a ratio whose interval includes 1."""
 
 ABSENT = DASH
-"""Stands for a number that does not exist, which is never written as zero."""
+"""Stands for a missing number, which is never written as zero."""
 
 
 def time_text(ns: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Makes characters visible that a terminal or a page would obey instead of showing them."""
+"""Escapes characters that would control a terminal or a page."""
 
 import unicodedata
 
@@ -9,10 +9,10 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def visible(text: str) -> str:
-    """Returns text on one line, in which each character that is not shown as itself is escaped as in Python.
+    """Returns text on one line, in which control characters and invisible ones are escaped as in Python.
 
-    A name from a file can hold any character: one that begins a command of the terminal, moves the cursor, or reverses
-    the direction of the text, say.
+    A name from a file can hold any character, for example one that begins a command of the terminal, moves the cursor,
+    or reverses the direction of the text.
     """
     if text.isascii() and text.isprintable():
         return text

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST = 3
-"""Two processes give an interval too, but one that is 13 times as wide as their difference."""
+"""The least number of processes for an interval. That of two would be 13 times as wide as their difference."""
 
 CONFIDENCE = 0.95
 
@@ -16,14 +16,14 @@ CONFIDENCE = 0.95
 class Ratio:
     """The time of one cell divided by the time of another.
 
-    The value is the median over the processes, so a single process that was disturbed does not move it. The interval is
-    Student's t on the logarithms, which a disturbed process widens: with 3 to 5 processes there is no 95 % interval by
-    ranks. The interval always includes the value.
+    The value is the median over the processes, so one disturbed process does not change it. The interval is Student's t
+    on the logarithms, which a disturbed process widens: with 3 to 5 processes there is no 95 % interval by ranks. The
+    interval always includes the value.
 
     Attributes:
         value: The ratio.
         low: Lower end of the 95 % interval; None with fewer than three processes.
-        high: Upper end, likewise.
+        high: Upper end; None with fewer than three processes.
         paired: The ratio in each process; None if the two were measured in different processes.
     """
 
@@ -49,15 +49,15 @@ class Ratio:
 
 
 def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
-    """Returns the ratio of two cells that the same processes measured in turn, or that different processes measured.
+    """Returns the ratio of two cells.
 
-    Cells of the same number of processes are paired: entry i of both is one process. What a process does to both cells
-    cancels in their ratio. Cells of different numbers of processes come from a resumed run, or noise hid the time of
-    one in some process: their ratio has no interval.
+    If both have the same number of processes, entry i of both is the same process, and the effects of a process on
+    both cells cancel in their ratio. If the numbers differ, the run was resumed, or noise was larger than the time of a
+    cell in some process: then the ratio has no interval.
 
     Args:
         ours: The time of the first cell in each process, above zero, at least one.
-        theirs: Likewise of the second cell.
+        theirs: The time of the second cell in each process.
     """
     if len(ours) != len(theirs):
         return Ratio(statistics.median(ours) / statistics.median(theirs))

@@ -27,11 +27,11 @@ class GeometricMean:
 def geometric_mean(ratios: Sequence[Ratio], sessions: Sequence[str] | None = None) -> GeometricMean:
     """Returns the geometric mean of the ratios of cells. The mean of one cell is that cell.
 
-    In each process, the cells of a session have one geometric mean. The interval is Student's t of these, on
-    logarithms: what a process does to all of its cells, such as a slow clock, counts as one fact and not as one per
-    cell. Sessions are independent, so the variance of the whole mean is the sum of their variances, each with the
-    square of its share of the cells; the smallest one decides the degrees of freedom. With a session of fewer than
-    three processes there is no interval.
+    In each process, the cells of a session have one geometric mean. The interval is Student's t of these means, on
+    logarithms: an effect of a process on all of its cells, such as a slow clock, counts once and not for each cell.
+    Sessions are independent, so the variance of the total mean is the sum of their variances, each with the square of
+    its share of the cells; the smallest session decides the degrees of freedom. If a session has fewer than three
+    processes, there is no interval.
 
     Args:
         ratios: The ratios of the cells.
@@ -53,7 +53,7 @@ def geometric_mean(ratios: Sequence[Ratio], sessions: Sequence[str] | None = Non
         return GeometricMean(math.exp(centre), len(ratios))
     variance = 0.0
     for (_, count), own in parts.items():
-        means = [math.fsum(math.log(paired[place]) for paired in own) / len(own) for place in range(count)]
+        means = [math.fsum(math.log(paired[index]) for paired in own) / len(own) for index in range(count)]
         middle = math.fsum(means) / count
         of_mean = math.fsum((each - middle) ** 2 for each in means) / (count - 1) / count
         variance += (len(own) / len(ratios)) ** 2 * of_mean

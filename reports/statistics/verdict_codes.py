@@ -23,25 +23,25 @@ class Code(StrEnum):
     WITHIN = "WITHIN"
     """SAME: a difference worth a verdict is ruled out."""
     BEYOND = "BEYOND"
-    """FASTER or SLOWER: the difference is shown, and worth a verdict."""
+    """FASTER or SLOWER: the difference is significant, and worth a verdict."""
     SMALL = "SMALL"
     """UNSURE: there may be a small difference; a large one is ruled out."""
     NOISE = "NOISE"
-    """UNSURE: the blocks differ too much to rule out a large difference."""
+    """UNSURE: the pairs differ too much to rule out a large difference."""
     FEW_PROCESSES = "FEW_PROCESSES"
-    """UNSURE: fewer than three blocks."""
+    """UNSURE: fewer than three pairs."""
     NOT_STEADY = "NOT_STEADY"
-    """NOT_COMPARABLE: the program around the calls, and not the calls, decides the time of one side."""
+    """NOT_COMPARABLE: in base or head, the program around the calls takes most of the time."""
     UNTIMED = "UNTIMED"
-    """NOT_COMPARABLE: a side has no time."""
+    """NOT_COMPARABLE: base or head has no time."""
     SKIPPED = "SKIPPED"
-    """NOT_COMPARABLE, NEW or MISSING: a side, or both, skipped the cell."""
+    """NOT_COMPARABLE, NEW or MISSING: base, head or both skipped the cell."""
     ABSENT = "ABSENT"
-    """NEW or MISSING: a side does not have the cell."""
+    """NEW or MISSING: base or head does not have the cell."""
     FAILED = "FAILED"
     """BROKEN: the cell is wrong in head. FIXED: it was wrong in base only."""
     UNJUDGED = "UNJUDGED"
-    """NOT_COMPARABLE: a side could not be judged, for it found too little memory, say, or the base crashed."""
+    """NOT_COMPARABLE: base or head could not be judged, for example because memory was missing, or base crashed."""
     CONDITIONS = "CONDITIONS"
     """NOT_COMPARABLE: another machine, other threads, flags, method, cache, operator version, shapes or seed."""
 
@@ -50,19 +50,19 @@ TIE = {"cpu": 0.02, "cuda": 0.01}
 """By platform, the difference, as a share, below which two backends of one run are tied."""
 
 SMALLEST = {"cpu": 0.05, "cuda": 0.015}
-"""By platform, the smallest difference worth a verdict, as a share, of base and head in blocks."""
+"""By platform, the smallest difference worth a verdict, as a share, if base and head were timed in pairs."""
 
 LARGE = {"cpu": 0.10, "cuda": 0.03}
-"""By platform, the difference that must not stay unseen."""
+"""By platform, the difference that must not stay undecided."""
 
 SMALLEST_APART = {"cpu": 0.20, "cuda": 0.10}
-"""By platform, the smallest difference worth a verdict of two sessions: each has a state of the machine of its own."""
+"""By platform, the smallest difference worth a verdict of two sessions, between which the machine may change."""
 
 LARGE_APART = {"cpu": 0.30, "cuda": 0.15}
-"""By platform, the difference of two sessions that must not stay unseen."""
+"""By platform, the difference of two sessions that must not stay undecided."""
 
 FALSE_DISCOVERIES = 0.02
-"""Of the cells called SLOWER, the share that may be so by chance, and likewise of those called FASTER.
+"""The share of false alarms among the cells called SLOWER, and among those called FASTER.
 
-If nothing differs, 2 % of comparisons call some cell SLOWER at most, and 2 % call one FASTER.
+If nothing differs, at most 2 % of comparisons call some cell SLOWER, and at most 2 % call one FASTER.
 """

@@ -52,8 +52,8 @@ def spec_of(chart: str, rows: Sequence[Point], width: int, *, legend: bool = Fal
 
 def chart_config() -> dict[str, Any]:
     """Returns the look of all charts as a configuration of Vega-Lite, in the colours of a light page."""
-    found: dict[str, Any] = _filled(_described()["fragments"]["config"], _INKS)
-    return found
+    config: dict[str, Any] = _filled(_described()["fragments"]["config"], _INKS)
+    return config
 
 
 def svg_of(spec: Mapping[str, Any]) -> str:
@@ -65,13 +65,13 @@ def svg_of(spec: Mapping[str, Any]) -> str:
     return str(_library().vegalite_to_svg(spec))
 
 
-def figure(chart: str, title: str, said: str, rows: Sequence[Point], width: int) -> Markup:
+def figure(chart: str, title: str, note: str, rows: Sequence[Point], width: int) -> Markup:
     """Returns a drawn chart with its heading and its key; it needs no script.
 
     Args:
         chart: Its name.
         title: Its heading.
-        said: What it shows.
+        note: A text below the heading.
         rows: Its rows.
         width: Its width in pixels.
     """
@@ -83,7 +83,7 @@ def figure(chart: str, title: str, said: str, rows: Sequence[Point], width: int)
     svg = re.sub(r'"(#[0-9a-f]{6})"', r'"var(--c\1, \1)"', svg_of(spec)).replace("--c#", "--c")
     return element(
         "figure", {"class": "chart"},
-        element("figcaption", None, element("h4", None, title), element("p", {"class": "faint"}, said or None)),
+        element("figcaption", None, element("h4", None, title), element("p", {"class": "faint"}, note or None)),
         key([row["backend"] for row in rows if "backend" in row]),
         element("div", {"class": "plot wide" if width > 400 else "plot"}, Markup(svg)),
     )  # fmt: skip
@@ -116,10 +116,10 @@ def time_points(rows: Iterable[CellRow]) -> list[Point]:
     ]  # fmt: skip
 
 
-def ratio_points(found: Iterable[KernelSummary]) -> list[Point]:
+def ratio_points(kernels: Iterable[KernelSummary]) -> list[Point]:
     """Returns a point for each kernel with a ratio to the baseline."""
     points = []
-    for kernel in found:
+    for kernel in kernels:
         mean = kernel.ratio
         if kernel.backend == BASELINE or mean.mean is None:
             continue
@@ -137,7 +137,7 @@ def roof_points(rows: Sequence[CellRow]) -> list[Point]:
     """Returns a point for each timed cell with a known ceiling, and the lines of the ceilings; else nothing.
 
     A ceiling is the roof that the run measured for the cell: memory, scattered reads or operations. A cell without one,
-    of which nobody knows what it could reach, is left out.
+    whose limit is unknown, is left out.
     """
     points: list[Point] = []
     slopes: dict[str, float] = {}
@@ -170,10 +170,10 @@ def roof_points(rows: Sequence[CellRow]) -> list[Point]:
     for number, (name, rate) in enumerate([*sorted(slopes.items()), *sorted(flats.items())]):
         # The names stand at different places of their lines, which can be near each other.
         middle = ends[1] / (ends[1] / ends[0]) ** (0.02 + 0.1 * number)
-        for place in (*ends, middle):
-            height = rate * place if name in slopes else rate
-            lines.append({"line": True, "roof": visible(name), "intensity": _short(place), "rate": _short(height),
-                          "name": place is middle})  # fmt: skip
+        for intensity in (*ends, middle):
+            height = rate * intensity if name in slopes else rate
+            lines.append({"line": True, "roof": visible(name), "intensity": _short(intensity), "rate": _short(height),
+                          "name": intensity is middle})  # fmt: skip
     return [*points, *lines]
 
 

@@ -1,4 +1,4 @@
-"""Says first what matters: whether everything is right, what is fastest, and what became slower."""
+"""Makes the summary at the top of the page: the failures, the fastest cells, and the cells that became slower."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reports.web.markup import Markup, element
 from reports.web.run_choice import Choice, Results, RunKind
 
 _LISTED = 200
-"""Failures that are listed at most; the heading has their number."""
+"""Most failures that are listed; the heading has their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,37 +26,37 @@ class Tile:
     """One fact of the summary.
 
     Attributes:
-        title: What it is about.
-        value: The number that is read first.
-        said: What it means.
+        title: Its title.
+        value: The number.
+        text: Explains the number.
         look: `good`, `bad` or `plain`.
-        target: The section that its link leads to.
+        target: The id of the section to which its link leads.
     """
 
     title: str
     value: str
-    said: str
+    text: str
     look: str
     target: str
 
 
 def tile_list(choice: Choice) -> Markup:
-    """Returns the facts of the summary as a list of links: for each device, what was checked, timed and compared."""
-    made = [_cells(own) for own in choice.shown]
+    """Returns the facts of the summary as a list of links: results, times and changes of each device."""
+    tiles = [_cells(own) for own in choice.shown]
     for own in choice.of_kind(RunKind.TIMES):
-        made += [*_speed(own), *_changes(own)]
+        tiles += [*_speed(own), *_changes(own)]
     items = [
         element("li", {"class": f"tile {tile.look}"}, element("a", {"href": f"#{tile.target}"},
                 element("span", {"class": "tile-title"}, tile.title),
                 element("strong", {"class": "tile-value"}, tile.value),
-                element("span", {"class": "tile-said"}, tile.said)))
-        for tile in made
+                element("span", {"class": "tile-said"}, tile.text)))
+        for tile in tiles
     ]  # fmt: skip
     return element("ul", {"class": "tiles"}, items)
 
 
 def failures(choice: Choice) -> Markup | None:
-    """Returns the cells that failed, with their reasons and days."""
+    """Returns the failed cells, with their reasons and days."""
     failed = [(own, row) for own in choice.shown for row in own.rows if row.status.failed]
     items = [
         element("li", None, element("strong", {"class": "bad"}, str(row.status)), " ",
@@ -77,7 +77,7 @@ def comparisons(own: Results) -> list[Comparison]:
     before = {_key(record): record for record in own.earlier}
     head = [record for record in own.records if _key(record) in before]
     interleaved = all(are_interleaved(before[_key(record)].run, record.run) for record in head)
-    # Each side is taken for one run, of which the last record of a cell counts.
+    # compare takes both lists as one run each, of which the last record of a cell counts.
     return compare(own.earlier, head, interleaved=interleaved) if head else []
 
 
@@ -87,46 +87,46 @@ def _key(record: Record) -> CellKey:
 
 def _cells(own: Results) -> Tile:
     counts = outcome_counts(row.status for row in own.rows)
-    said = f"of {count_text(counts['passed'] + counts['failed'])} passed"
-    said += f", {count_text(counts['skipped'])} skipped" if counts["skipped"] else ""
+    text = f"of {count_text(counts['passed'] + counts['failed'])} passed"
+    text += f", {count_text(counts['skipped'])} skipped" if counts["skipped"] else ""
     if len(own.runs) > 1:
-        said += f"; newest result of each cell, from {len(own.runs)} runs since {own.runs[0].started[:10]}"
-    said += f"; {own.device}"
+        text += f"; newest result of each cell, from {len(own.runs)} runs since {own.runs[0].started[:10]}"
+    text += f"; {own.device}"
     what, target = ("Right results", "times") if own.kind is RunKind.TIMES else ("Checks", "verdicts")
     if counts["failed"]:
-        passed = f"{count_text(counts['passed'])} {said}"
+        passed = f"{count_text(counts['passed'])} {text}"
         return Tile(what, f"{count_text(counts['failed'])} failed", passed, "bad", "failed")
-    # A result that nobody has is not a good one.
-    return Tile(what, count_text(counts["passed"]), said, "good" if counts["passed"] else "plain", target)
+    # Without any passed cell the tile is not green.
+    return Tile(what, count_text(counts["passed"]), text, "good" if counts["passed"] else "plain", target)
 
 
 def _speed(own: Results) -> list[Tile]:
-    """How many cells are faster than the baseline beyond their interval, and who is the fastest most often."""
+    """Returns how many cells are faster than the baseline beyond their interval."""
     judged = [
         (row.compared, TIE[row.cell.platform])
         for row in own.rows
         if row.cell.backend != BASELINE and row.library is None and row.compared and row.compared.low is not None
     ]
-    made = []
+    tiles = []
     if judged:
         apart = [ratio for ratio, smallest in judged if not ratio.is_tie(smallest)]
         faster = sum(ratio.value < 1 for ratio in apart)
-        said = (
+        text = (
             f"of {count_text(len(judged))} cells; {count_text(len(apart) - faster)} slower,"
             f" {count_text(len(judged) - len(apart))} ties; {own.device}"
         )
-        made.append(Tile(f"Faster than {BASELINE}", count_text(faster), said, "plain", "fastest"))
-    return made
+        tiles.append(Tile(f"Faster than {BASELINE}", count_text(faster), text, "plain", "fastest"))
+    return tiles
 
 
 def _changes(own: Results) -> list[Tile]:
-    found = comparisons(own)
-    if not found:
+    changes = comparisons(own)
+    if not changes:
         return []
-    counts = Counter(one.verdict for one in found)
+    counts = Counter(one.verdict for one in changes)
     words = [f"{count_text(counts[verdict])} {str(verdict).lower().replace('_', ' ')}" for verdict in Verdict
              if counts[verdict] and verdict is not Verdict.SLOWER]  # fmt: skip
-    unsure = any(one.is_undecided for one in found)
-    look = "bad" if any(one.is_bad for one in found) else "plain" if unsure else "good"
-    said = f"{', '.join(words)}; since the result before; {own.device}"
-    return [Tile("Became slower", count_text(counts[Verdict.SLOWER]), said, look, "changes")]
+    unsure = any(one.is_undecided for one in changes)
+    look = "bad" if any(one.is_bad for one in changes) else "plain" if unsure else "good"
+    text = f"{', '.join(words)}; since the result before; {own.device}"
+    return [Tile("Became slower", count_text(counts[Verdict.SLOWER]), text, look, "changes")]

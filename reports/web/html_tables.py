@@ -20,10 +20,10 @@ def html_table(table: Table, *, css: str = "", closed: bool | None = None) -> Ma
     Args:
         table: The table.
         css: A class for it.
-        closed: Whether only its heading is shown until it is opened; by default, for more than `LONG` rows.
+        closed: Whether the reader has to open it; by default, with more than `LONG` rows.
     """
-    places = range(len(table.columns))
-    table = only(table, [place for place in places if not table.rows or any(row[place].text for row in table.rows)])
+    indices = range(len(table.columns))
+    table = only(table, [index for index in indices if not table.rows or any(row[index].text for row in table.rows)])
     heading = element("h3", None, table.title)
     body = joined(_scrolling(table, css), _notes(table))
     if len(table.rows) > LONG if closed is None else closed:
@@ -33,17 +33,17 @@ def html_table(table: Table, *, css: str = "", closed: bool | None = None) -> Ma
 
 
 def _scrolling(table: Table, css: str) -> Markup:
-    """The table in a box that scrolls sideways, which the keyboard can reach."""
+    """Returns the table in a box that scrolls sideways, also by the keyboard."""
     if not table.rows:
         return element("p", {"class": "faint"}, "(none)")
-    looks = [_look(column, [row[place] for row in table.rows]) for place, column in enumerate(table.columns)]
+    looks = [_look(column, [row[index] for row in table.rows]) for index, column in enumerate(table.columns)]
     names = [
         element("th", {"scope": "col", "class": look, "title": column.note or None}, column.header)
         for column, look in zip(table.columns, looks, strict=True)
     ]
     rows = [
-        element("tr", None, [_cell(text, look, is_label=not place)
-                             for place, (text, look) in enumerate(zip(row, looks, strict=True))])
+        element("tr", None, [_cell(text, look, is_label=not index)
+                             for index, (text, look) in enumerate(zip(row, looks, strict=True))])
         for row in table.rows
     ]  # fmt: skip
     caption = element("caption", {"class": "unseen"}, table.title)
@@ -53,7 +53,7 @@ def _scrolling(table: Table, css: str) -> Markup:
 
 
 def _look(column: Column, texts: list[Text]) -> str | None:
-    """The classes of a column. Right is how the style sheet aligns."""
+    """Returns the classes of a column. The style sheet aligns to the right by default."""
     if column.align == "right":
         return None
     return "left prose" if max(len(text.text) for text in texts) > _PROSE else "left"
@@ -67,8 +67,8 @@ def _cell(text: Text, look: str | None, *, is_label: bool) -> Markup:
 
 
 def _notes(table: Table) -> Markup | None:
-    said = notes_of(table, "green")
-    if not said:
+    notes = notes_of(table, "green")
+    if not notes:
         return None
-    items = element("ul", None, [element("li", None, one) for one in said])
+    items = element("ul", None, [element("li", None, one) for one in notes])
     return element("details", {"class": "notes"}, element("summary", None, "Notes"), items)

@@ -12,7 +12,7 @@ from reports.statistics.means import GeometricMean, geometric_mean
 from reports.web.markup import Markup, element
 
 STEPS = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
-"""The upper end of each step of colour but the last."""
+"""The upper end of each step of colour, except the last."""
 
 LEGEND = ("up to 0.5: twice as fast", "to 0.8", "to 0.95", "as fast, or a tie", "to 1.25", "to 2",
           "above 2: half as fast")  # fmt: skip
@@ -48,44 +48,44 @@ class KernelSummary:
 
 def kernels(rows: Sequence[CellRow]) -> list[KernelSummary]:
     """Returns the kernels of timed cells, by label, then by backend."""
-    found: dict[tuple[str, str], list[CellRow]] = {}
+    groups: dict[tuple[str, str], list[CellRow]] = {}
     for name, row in zip(group_names([row.cell for row in rows]), rows, strict=True):
-        found.setdefault((" \N{MIDDLE DOT} ".join(name.split("  ")), row.cell.backend), []).append(row)
-    made = []
-    for (label, backend), own in sorted(found.items()):
-        compared = [(row.compared, row.run.run_id) for row in own if row.compared is not None]
-        mean = geometric_mean([ratio for ratio, _ in compared], [session for _, session in compared])
-        made.append(KernelSummary(label, backend, tuple(own), mean))
-    return made
+        groups.setdefault((" \N{MIDDLE DOT} ".join(name.split("  ")), row.cell.backend), []).append(row)
+    summaries = []
+    for (label, backend), own in sorted(groups.items()):
+        pairs = [(row.compared, row.run.run_id) for row in own if row.compared is not None]
+        mean = geometric_mean([ratio for ratio, _ in pairs], [session for _, session in pairs])
+        summaries.append(KernelSummary(label, backend, tuple(own), mean))
+    return summaries
 
 
-def heat_map(found: Sequence[KernelSummary], device: str, age: Callable[[CellRow], str]) -> Markup | None:
+def heat_map(summaries: Sequence[KernelSummary], device: str, age: Callable[[CellRow], str]) -> Markup | None:
     """Returns the heat map of the kernels of one device; None if no kernel has a ratio and none failed.
 
     Args:
-        found: The kernels.
-        device: The device, for the words that name the table.
+        summaries: The kernels.
+        device: The device, for the title.
         age: Returns how much older a result is than the newest ones.
     """
-    if not any(kernel.backend != BASELINE and (kernel.ratio.mean is not None or kernel.failed) for kernel in found):
+    if not any(kernel.backend != BASELINE and (kernel.ratio.mean is not None or kernel.failed) for kernel in summaries):
         return None
-    # The baseline has no ratio; it has a column where it failed.
-    shown = [kernel for kernel in found if kernel.backend != BASELINE or kernel.failed]
+    # The baseline has no ratio, so it has a column only if it failed.
+    shown = [kernel for kernel in summaries if kernel.backend != BASELINE or kernel.failed]
     backends = backends_of([row for kernel in shown for row in kernel.rows])
-    by_place = {(kernel.label, kernel.backend): kernel for kernel in found}
+    by_label = {(kernel.label, kernel.backend): kernel for kernel in summaries}
     title = f"Time divided by the time of {BASELINE}, by operator and backend, {device}"
     head = element("tr", None, element("th", {"scope": "col", "class": "left"}, "operator"),
                    [element("th", {"scope": "col"}, name) for name in backends])  # fmt: skip
     lines = [
         element("tr", None, element("th", {"scope": "row", "class": "left"}, label),
-                [_cell(by_place.get((label, backend)), age) for backend in backends])
-        for label in dict.fromkeys(kernel.label for kernel in found)
+                [_cell(by_label.get((label, backend)), age) for backend in backends])
+        for label in dict.fromkeys(kernel.label for kernel in summaries)
     ]  # fmt: skip
     table = element("table", {"class": "heat ratio"}, element("caption", {"class": "unseen"}, title),
                     element("thead", None, head), element("tbody", None, lines))  # fmt: skip
     keys = [
-        element("li", None, element("span", {"class": f"swatch step{place}", "aria-hidden": "true"}), words)
-        for place, words in enumerate(LEGEND)
+        element("li", None, element("span", {"class": f"swatch step{index}", "aria-hidden": "true"}), words)
+        for index, words in enumerate(LEGEND)
     ]
     return element(
         "div", None,
@@ -107,9 +107,9 @@ def _cell(kernel: KernelSummary | None, age: Callable[[CellRow], str]) -> Markup
         skipped = all(row.timing is None and row.record.reason for row in kernel.rows)
         return element("td", {"class": "faint"}, "skipped" if skipped else ABSENT)
     else:
-        # A kernel that may be as fast gets the middle step.
+        # A kernel that may be as fast as the baseline gets the middle step.
         css = f"step{sum((1.0 if kernel.is_even else mean) > limit for limit in STEPS)}"
         text = (TIED if kernel.is_even else "") + ratio_text(mean)
-    said = f"{kernel.label}, {kernel.backend}: {text}, 95% {interval_text(kernel.ratio.low, kernel.ratio.high)}"
-    attributes = {"class": css, "title": f"{said}, {len(kernel.rows)} cells"}
+    text_of = f"{kernel.label}, {kernel.backend}: {text}, 95% {interval_text(kernel.ratio.low, kernel.ratio.high)}"
+    attributes = {"class": css, "title": f"{text_of}, {len(kernel.rows)} cells"}
     return element("td", attributes, text, element("small", None, old) if old else None)

@@ -1,4 +1,4 @@
-"""Builds HTML from elements. Everything that is not an element of this module is escaped: names in records are data."""
+"""Builds HTML from elements. Text that is not an element of this module is escaped: names in records are untrusted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def element(name: str, attributes: Attributes | None = None, *content: Content |
 
     Args:
         name: The name of the element.
-        attributes: Its attributes. True gives one without a value, False and None give none.
-        *content: What is in it, in order: text, elements, or several of these. None is left out.
+        attributes: Its attributes. True makes an attribute without a value; False and None make none.
+        *content: Its content, in order: text, elements, or several of these. None is left out.
     """
     return Markup(
         f"<{name}{_attributes(attributes or {})}>" + ("" if name in _VOID else f"{joined(*content)}</{name}>")
@@ -47,10 +47,10 @@ def joined(*content: Content | Iterable[Content]) -> Markup:
 
 
 def _attributes(attributes: Attributes) -> str:
-    found = []
+    texts = []
     for name, value in attributes.items():
         if value is True:
-            found.append(f" {name}")
+            texts.append(f" {name}")
         elif value is not None and value is not False:
-            found.append(f' {name}="{escape(visible(str(value)))}"')
-    return "".join(found)
+            texts.append(f' {name}="{escape(visible(str(value)))}"')
+    return "".join(texts)

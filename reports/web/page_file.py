@@ -75,6 +75,6 @@ def _asset(name: str) -> str:
 
 
 def _policy(style: str) -> str:
-    """The content-security policy: nothing is loaded or run, and only this text is style."""
+    """Returns the content-security policy: the page loads and runs nothing, and only this style is allowed."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"

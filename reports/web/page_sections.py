@@ -1,4 +1,4 @@
-"""Makes the sections of the page in their order; one without data is absent."""
+"""Makes the sections of the page in their order; a section without data is left out."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from reports.web.markup import Content, Markup, element, joined
 from reports.web.run_choice import Choice, Results, RunKind
 
 FEWEST = 3
-"""Results of a cell from which on its history is drawn."""
+"""The least number of results of a cell for a chart of its history."""
 
 MOST = 40
-"""Charts of a kind that are drawn at most; a table has the numbers of all."""
+"""Most charts of a kind; a table has the numbers of all."""
 
 NARROW, WIDE = 320, 640
-"""Widths of charts in pixels: a phone shows the first as it is, and scales the second."""
+"""Widths of charts in pixels: the first one fits on a phone, which scales the second one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageSection:
-    """One section: its id, the word in the menu, its heading, and what is in it."""
+    """One section: its id, its word in the menu, its heading, and its content."""
 
     identity: str
     short: str
@@ -53,7 +53,7 @@ class PageSection:
 def page_sections(choice: Choice) -> list[PageSection]:
     """Returns the sections that have something to show."""
     timed = choice.of_kind(RunKind.TIMES)
-    made: list[tuple[str, str, str, Sequence[Content]]] = [
+    sections: list[tuple[str, str, str, Sequence[Content]]] = [
         ("summary", "Summary", "Is everything right?", [tile_list(choice), failures(choice)]),
         ("fastest", "Fastest", "Which backend is fastest?", [each for own in timed for each in _fastest(own)]),
         ("changes", "Changes", "What has changed?", [each for own in timed for each in _changes(own)]),
@@ -66,7 +66,7 @@ def page_sections(choice: Choice) -> list[PageSection]:
         ("history", "History", "Times by commit", [each for own in timed for each in _history(own)]),
         ("runs", "Runs", "Runs and machines", _runs(choice)),
     ]  # fmt: skip
-    return [PageSection(name, short, title, joined(content)) for name, short, title, content in made if content]
+    return [PageSection(name, short, title, joined(content)) for name, short, title, content in sections if content]
 
 
 def _fastest(own: Results) -> list[Content]:
@@ -74,33 +74,35 @@ def _fastest(own: Results) -> list[Content]:
     heat = heat_map(summaries, own.device, own.age)
     if heat is None:
         return []
-    found: list[Content] = [element("div", {"class": "block"}, element("h3", None, own.device), heat)]
+    content: list[Content] = [element("div", {"class": "block"}, element("h3", None, own.device), heat)]
     points = ratio_points(summaries)
     if points:
-        said = (
+        note = (
             f"Geometric mean over the sizes of a kernel, with its 95% interval across processes. {BASELINE} is the"
             " code of XLA itself. Left of 1 is faster."
         )
-        found.append(figure("forest", f"Time relative to {BASELINE}, {own.device}", said, points, WIDE))
-    return [*found, html_table(summary_table(own.rows))]
+        content.append(figure("forest", f"Time relative to {BASELINE}, {own.device}", note, points, WIDE))
+    return [*content, html_table(summary_table(own.rows))]
 
 
 def _changes(own: Results) -> list[Content]:
-    compared = comparisons(own)
-    if not compared:
+    changes = comparisons(own)
+    if not changes:
         return []
     base = max((record.run for record in own.earlier), key=lambda run: run.started)
-    table = comparison_table(compared, base, own.run, interleaved=are_interleaved(base, own.run))
+    table = comparison_table(changes, base, own.run, interleaved=are_interleaved(base, own.run))
     return [html_table(table)]
 
 
 def _by_label(rows: Sequence[CellRow]) -> dict[tuple[str, str], list[CellRow]]:
     """Returns timed cells by dtype and name of the kernel."""
-    found: dict[tuple[str, str], list[CellRow]] = {}
+    by_label: dict[tuple[str, str], list[CellRow]] = {}
     for name, row in zip(group_names([row.cell for row in rows]), rows, strict=True):
         if row.timing:
-            found.setdefault((short_dtype(row.cell.dtype), " \N{MIDDLE DOT} ".join(name.split("  "))), []).append(row)
-    return dict(sorted(found.items()))
+            by_label.setdefault((short_dtype(row.cell.dtype), " \N{MIDDLE DOT} ".join(name.split("  "))), []).append(
+                row
+            )
+    return dict(sorted(by_label.items()))
 
 
 def _times(own: Results) -> list[Content]:
@@ -109,54 +111,54 @@ def _times(own: Results) -> list[Content]:
         figure("times", f"{label}, {dtype}", "", time_points(rows), NARROW)
         for (dtype, label), rows in _by_label(own.rows).items() if len({row.cell.size for row in rows}) > 1
     ][:MOST]  # fmt: skip
-    found: list[Content] = []
+    content: list[Content] = []
     if figures:
-        said = (
+        note = (
             f"{own.device}: median time of a call over processes; the band goes from the fastest to the slowest"
             " process. Both axes are logarithmic."
         )
         names = [row.cell.backend for row in own.rows]
-        found = [element("p", {"class": "lead"}, said), key(names), element("div", {"class": "chart-grid"}, figures)]
-    return [*found, *(html_table(cell_table(rows)) for rows in by_run_and_platform(own.rows))]
+        content = [element("p", {"class": "lead"}, note), key(names), element("div", {"class": "chart-grid"}, figures)]
+    return [*content, *(html_table(cell_table(rows)) for rows in by_run_and_platform(own.rows))]
 
 
 def _roofs(own: Results) -> list[Content]:
     points = roof_points(own.rows)
-    said = (
+    note = (
         "A point for each cell: operations a second against operations for each byte that a call must move, as the"
         " operator declares them. A dashed line is a ceiling that this run measured. Cells without a ceiling are left"
         " out."
     )
-    return [figure("roofs", own.device, said, points, WIDE)] if points else []
+    return [figure("roofs", own.device, note, points, WIDE)] if points else []
 
 
 def _history(own: Results) -> list[Content]:
     """Draws the times of the cells of many runs by commit, as plain lines."""
-    drawn: list[tuple[str, list[dict[str, object]]]] = []
+    charts: list[tuple[str, list[dict[str, object]]]] = []
     for (dtype, label), rows in _by_label(own.history).items():
         for size, cells in groupby(sorted(rows, key=lambda row: row.cell.size), key=lambda row: row.cell.size):
             own_cells = list(cells)
             if len({row.run.run_id for row in own_cells}) >= FEWEST:
                 title = f"{label}, {dtype}, {count_text(size)} elements, {own.device}"
-                drawn.append((title, time_points(own_cells)))
-    if not drawn:
+                charts.append((title, time_points(own_cells)))
+    if not charts:
         return []
-    figures = [figure("history", title, "", points, NARROW) for title, points in drawn[:MOST]]
-    left = f"; {len(drawn) - MOST:,} more are not drawn" if len(drawn) > MOST else ""
-    said = f"A line for each backend, over the runs of one device{left}."
-    return [element("p", {"class": "lead"}, said), element("div", {"class": "chart-grid"}, figures)]
+    figures = [figure("history", title, "", points, NARROW) for title, points in charts[:MOST]]
+    left = f"; {len(charts) - MOST:,} more are not drawn" if len(charts) > MOST else ""
+    note = f"A line for each backend, over the runs of one device{left}."
+    return [element("p", {"class": "lead"}, note), element("div", {"class": "chart-grid"}, figures)]
 
 
 def _runs(choice: Choice) -> list[Content]:
-    found: list[Content] = []
+    content: list[Content] = []
     for own in choice.shown:
         for run in own.runs:
             rows = [row for row in own.rows if row.run.run_id == run.run_id]
             items = []
             for note in [f"cells: {count_text(len(rows))} newest results", *run_notes(rows)]:
-                name, _, said = note.partition(": ")
-                items += [element("dt", None, name), element("dd", None, said)]
-            found.append(element("div", {"class": "block"}, element("h3", None, f"{run.run_id}, {run.profile}"),
+                name, _, value = note.partition(": ")
+                items += [element("dt", None, name), element("dd", None, value)]
+            content.append(element("div", {"class": "block"}, element("h3", None, f"{run.run_id}, {run.profile}"),
                                  element("dl", {"class": "facts"}, items)))  # fmt: skip
-    said = "kernel-bridge show RUN has more columns, --details, and --format json everything that was recorded."
-    return [*found, element("p", {"class": "faint"}, said)]
+    value = "kernel-bridge show RUN has more columns, --details, and --format json everything that was recorded."
+    return [*content, element("p", {"class": "faint"}, value)]

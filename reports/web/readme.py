@@ -1,6 +1,6 @@
 """Writes the pictures and the table of the README from the published records: ``python -m reports.web.readme``.
 
-With ``--check``, it only says what is out of date; then it needs no plotting library.
+With ``--check`` it only prints the files that are out of date; then it needs no plotting library.
 """
 
 from __future__ import annotations
@@ -84,18 +84,18 @@ def newest_runs(published: Path) -> Newest:
     Raises:
         ReportError: A run cannot be read.
     """
-    found: dict[str, list[Record]] = {}
+    newest: dict[str, list[Record]] = {}
     for path in sorted(file for folder in published.iterdir() if folder.is_dir() for file in list_runs(folder)):
         records = load_run(path).records
         if records and not records[0].run.selection and kind_of(records) is RunKind.TIMES:
             platform = records[0].run.device.platform
-            if platform not in found or records[0].run.started > found[platform][0].run.started:
-                found[platform] = records
-    return {platform: cell_rows(found[platform]) for platform in sorted(found)}
+            if platform not in newest or records[0].run.started > newest[platform][0].run.started:
+                newest[platform] = records
+    return {platform: cell_rows(newest[platform]) for platform in sorted(newest)}
 
 
 def digest(spec: Spec) -> str:
-    """Returns what identifies a picture: the digest of its description and data."""
+    """Returns the digest of the description and data of a picture, which identifies it."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
 
 
@@ -124,7 +124,7 @@ def measured_table(newest: Newest) -> str:
         f"| machine | backend | right results | time / {BASELINE} (95% interval) |",
         "| --- | --- | ---: | ---: |",
     ]
-    named = []
+    ids = []
     for rows in newest.values():
         device = device_name(rows[0].run)
         for backend in (each for each in backends_of(rows) if each != BASELINE):
@@ -133,10 +133,10 @@ def measured_table(newest: Newest) -> str:
             passed = f"{counts['passed']} of {counts['passed'] + counts['failed']}"
             lines.append(f"| {device} | `{backend}` | {passed} | {_ratio_text(own)} |")
             device = ""
-        named.append(f"`{rows[0].run.run_id}`")
+        ids.append(f"`{rows[0].run.run_id}`")
     note = (
         "A result is that of an operator at one dtype and size. The ratio is the geometric mean of the time divided by"
-        f" that of XLA's own code ({BASELINE}); below 1 is faster. Runs: {', '.join(named)}."
+        f" that of XLA's own code ({BASELINE}); below 1 is faster. Runs: {', '.join(ids)}."
     )
     return "\n".join([*lines, "", note])
 
@@ -155,10 +155,10 @@ def with_table(text: str, table: str) -> str:
 
 
 def _ratio_text(rows: Sequence[CellRow]) -> str:
-    compared = [row.compared for row in rows if row.compared is not None]
-    if rows[0].cell.backend == BASELINE or not compared:
+    ratios = [row.compared for row in rows if row.compared is not None]
+    if rows[0].cell.backend == BASELINE or not ratios:
         return ABSENT
-    mean = geometric_mean(compared)
+    mean = geometric_mean(ratios)
     return ratio_text(mean.mean) + (f" ({interval_text(mean.low, mean.high)})" if mean.low is not None else "")
 
 
@@ -174,12 +174,12 @@ def picture(newest: Newest) -> Spec:
         where = {"cpu": "CPU", "cuda": "GPU"}[platform]
         title = {"text": f"{where}: {device_name(rows[0].run)}", "fontSize": 12, "anchor": "start"}
         panels.append({**spec_of("forest", points, 290, legend=True), "title": title})
-    said = f"Geometric mean over sizes, with its 95% interval; left of 1 is faster than XLA's own code ({BASELINE})."
+    note = f"Geometric mean over sizes, with its 95% interval; left of 1 is faster than XLA's own code ({BASELINE})."
     look = {name: part for name, part in chart_config().items() if name not in ("background", "padding")}
     return {
         "$schema": SCHEMA, "background": INKS["page"][0], "padding": {"left": 36, "right": 44, "top": 14, "bottom": 12},
         "config": {**look, "legend": {**look["legend"], "columns": 3, "labelFontSize": 11, "symbolSize": 50}},
-        "title": {"text": TITLE, "subtitle": said, "anchor": "start", "fontSize": 17, "offset": 16, "frame": "bounds"},
+        "title": {"text": TITLE, "subtitle": note, "anchor": "start", "fontSize": 17, "offset": 16, "frame": "bounds"},
         "hconcat": panels, "spacing": 40,
         "resolve": {"scale": dict.fromkeys(("x", "y", "color", "shape"), "independent")},
     }  # fmt: skip

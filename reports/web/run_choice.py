@@ -24,7 +24,7 @@ from reports.records.status import Status
 
 
 class RunKind(StrEnum):
-    """What a run did: it timed kernels, or checked them."""
+    """The work of a run: it timed kernels, or checked them."""
 
     TIMES = "times"
     CHECKS = "checks"
@@ -35,7 +35,7 @@ class Results:
     """The newest result of every cell of one kind on one device.
 
     Attributes:
-        kind: What the runs did.
+        kind: The work of the runs.
         device: Platform and name of the device, such as `cuda: NVIDIA H200`; machines with the same device are
             shown together.
         rows: The newest result of each cell; a cell that failed stays failed until that very cell passes again.
@@ -72,11 +72,11 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a page shows.
+    """The results that a page shows.
 
     Attributes:
         shown: The results: times first, then checks.
-        doubts: What is damaged or missing in the runs, a sentence each.
+        doubts: Damaged and missing parts of the runs, a sentence each.
     """
 
     shown: tuple[Results, ...]
@@ -88,7 +88,7 @@ class Choice:
 
 
 def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> Choice:
-    """Returns what a page of some runs shows.
+    """Returns the results that a page of some runs shows.
 
     Args:
         runs: The runs as read, each with the records that the options select, at least one.
@@ -96,22 +96,22 @@ def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> Choice:
     Raises:
         RunUnreadable: None of them timed or checked kernels.
     """
-    places: dict[tuple[RunKind, str], list[CellRow]] = {}
+    by_kind: dict[tuple[RunKind, str], list[CellRow]] = {}
     ordered = sorted(runs, key=lambda one: (one[1][0].run.started, one[1][0].run.run_id))
     for _, records in ordered:
         kind = kind_of(records)
         if kind is not None:
             for row in cell_rows(records):
-                places.setdefault((kind, device_text(row.run)), []).append(row)
-    if not places:
+                by_kind.setdefault((kind, device_text(row.run)), []).append(row)
+    if not by_kind:
         raise RunUnreadable("none of these runs has times or checks of kernels. kernel-bridge show prints them.")
-    shown = [_newest(kind, rows) for (kind, _), rows in places.items()]
+    shown = [_newest(kind, rows) for (kind, _), rows in by_kind.items()]
     shown.sort(key=lambda one: (list(RunKind).index(one.kind), one.device))
     return Choice(tuple(shown), tuple(_doubts(ordered)))
 
 
 def kind_of(records: Sequence[Record]) -> RunKind | None:
-    """Returns what the run of these records did; None for runs of contributors, such as one of broken kernels."""
+    """Returns the kind of a run; None for runs of contributors, such as one of broken kernels."""
     if are_mutants(records) or records[0].run.profile in ("dispatch", "endure"):
         return None
     return RunKind.CHECKS if is_validation(records) else RunKind.TIMES
@@ -137,16 +137,16 @@ def _newest(kind: RunKind, rows: Sequence[CellRow]) -> Results:
 
 
 def _doubts(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[str]:
-    """Returns what is damaged, and what no run has a result of. A cell that another run has is not missing."""
-    known = list(runs)
-    recorded = {record.cell.key for _, records in known for record in records}
-    found = []
-    for run, records in known:
-        lost = [cell for cell in run.missing if cell.key not in recorded]
+    """Returns the damaged and missing parts of the runs. A cell that another run has is not missing."""
+    pairs = list(runs)
+    recorded = {record.cell.key for _, records in pairs for record in records}
+    doubts = []
+    for run, records in pairs:
+        missing = [cell for cell in run.missing if cell.key not in recorded]
         for line in judge(run, records, selects=lambda cell: cell.key not in recorded).lines:
-            if not line.startswith("INCOMPLETE") or lost or not run.missing:
-                found.append(f"{run.run_id}: {line}")
-    return found
+            if not line.startswith("INCOMPLETE") or missing or not run.missing:
+                doubts.append(f"{run.run_id}: {line}")
+    return doubts
 
 
 def _day(text: str) -> datetime:

@@ -16,9 +16,9 @@ from suites.backends.backend import register_backend as register_backend
 from suites.kernels.library import Library
 
 
-def _later(module: str, name: str, *given: Any) -> Callable[..., Any]:
+def _later(module: str, name: str, *first: Any) -> Callable[..., Any]:
     """A function of a module that is imported at the first call."""
-    return lambda *arguments: getattr(import_module(f"suites.{module}"), name)(*given, *arguments)
+    return lambda *arguments: getattr(import_module(f"suites.{module}"), name)(*first, *arguments)
 
 
 def _row(
@@ -32,7 +32,7 @@ def _row(
     missing: Callable[[], str | None] | None = None,
     **facts: Any,
 ) -> Backend:
-    """Registers a backend whose kernels are in ``module``; there, ``accept`` takes what an author declares."""
+    """Registers a backend whose kernels are in ``module``; there, ``accept`` takes an author's declaration."""
     facts |= {} if missing is None else {"missing": missing}
     row = Backend(id=id_, targets=targets, accept=_later(module, accept), expected=expected, cure=cure, **facts)
     return register_backend(row)

@@ -106,15 +106,15 @@ class Backend:
         Raises:
             OperatorError: The kernel is not a kernel of this backend, or makes no function.
         """
-        accepted = kernel if isinstance(kernel, Kernel) else self.accept(kernel)
-        if accepted is None:
+        own = kernel if isinstance(kernel, Kernel) else self.accept(kernel)
+        if own is None:
             raise OperatorError(f"{self.id}: got a {type(kernel).__name__}, expected {self.expected}. {self.cure}")
         try:
-            call = accepted.build(inputs, outs)
+            call = own.build(inputs, outs)
         except Exception as error:
             error.add_note(f"(raised while the backend {self.id!r} made a JAX callable of its kernel)")
             raise
-        return call if accepted.returns_list else _listed(call)
+        return call if own.returns_list else _listed(call)
 
     def unsupported(self, platform: str, dtype: str) -> str | None:
         """Why no kernel of this backend can run there, or None if one can."""

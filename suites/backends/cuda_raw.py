@@ -94,22 +94,22 @@ def _instance(dtype: str) -> str:
     return f"kernel<{TYPES[dtype]}>"
 
 
-def accept(given: Any) -> Kernel | None:
+def accept(declared: Any) -> Kernel | None:
     """Returns CUDA C++, or a wrapper of it, as a kernel."""
-    if isinstance(given, RawKernel):
-        return given if isinstance(given.source, str) and callable(given.name) else None
-    wrapped = arguments_of(given, cuda_raw_kernel)
+    if isinstance(declared, RawKernel):
+        return declared if isinstance(declared.source, str) and callable(declared.name) else None
+    wrapped = arguments_of(declared, cuda_raw_kernel)
     if wrapped is not None:
         how = launch_of("cuda_raw_kernel", wrapped, "RawKernel(source, name, launch)")
         return RawKernel(wrapped["source"], Same(wrapped["name"]), how, outs_function(wrapped["outs"]))
-    if not isinstance(given, str):
+    if not isinstance(declared, str):
         return None
-    functions = _GLOBAL.findall(_COMMENT.sub(" ", given))
+    functions = _GLOBAL.findall(_COMMENT.sub(" ", declared))
     if len(functions) != 1 or functions[0][0]:
         return None
     (_, name, parameters) = functions[0]
     launch = _parsed(parameters)
-    return None if launch is None else RawKernel(given, Same(name), launch)
+    return None if launch is None else RawKernel(declared, Same(name), launch)
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

@@ -86,11 +86,11 @@ class CustomKernel(Kernel):
         """
         if self.backend is not None:
             return self
-        known = {backend for backends in self.operator.registered.kernels.values() for backend in backends}
-        found = next((name for name in names if name in known), None)
-        if found is None:
+        registered = {backend for backends in self.operator.registered.kernels.values() for backend in backends}
+        name = next((name for name in names if name in registered), None)
+        if name is None:
             raise _unregistered(self.operator, names[0])
-        return CustomKernel(self.operator, found, **dict(self.parameters.items))
+        return CustomKernel(self.operator, name, **dict(self.parameters.items))
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """A function that calls the operator on the backend, with its parameters."""
@@ -136,25 +136,25 @@ class CustomKernel(Kernel):
         return f"{self.operator.name} has no kernel {self.backend!r} for {platform}"
 
 
-def custom_kernel(given: Any) -> CustomKernel | None:
-    """Returns what an author declares as a :class:`CustomKernel`; None if it is none.
+def custom_kernel(declared: Any) -> CustomKernel | None:
+    """Returns an author's declaration as a :class:`CustomKernel`; None if it is none.
 
     Args:
-        given: A ``CustomKernel``, the operator itself, or a ``functools.partial`` of it with parameters.
+        declared: A ``CustomKernel``, the operator itself, or a ``functools.partial`` of it with parameters.
     """
-    if isinstance(given, CustomKernel):
-        return given
-    if isinstance(given, XLACustomKernel):
-        return CustomKernel(given)
-    if isinstance(given, functools.partial) and isinstance(given.func, XLACustomKernel):
-        parameters = dict(given.keywords)
-        if given.args or "outs" in parameters:
+    if isinstance(declared, CustomKernel):
+        return declared
+    if isinstance(declared, XLACustomKernel):
+        return CustomKernel(declared)
+    if isinstance(declared, functools.partial) and isinstance(declared.func, XLACustomKernel):
+        parameters = dict(declared.keywords)
+        if declared.args or "outs" in parameters:
             raise OperatorError(
-                f"a functools.partial of the operator {given.func.name} fixes "
-                f"{'arrays' if given.args else 'outs'}, expected only parameters. Leave that out: checks pass their "
+                f"a functools.partial of the operator {declared.func.name} fixes "
+                f"{'arrays' if declared.args else 'outs'}, expected only parameters. Leave that out: checks pass their "
                 "own."
             )
-        return CustomKernel(given.func, parameters.pop("backend", None), **parameters)
+        return CustomKernel(declared.func, parameters.pop("backend", None), **parameters)
     return None
 
 

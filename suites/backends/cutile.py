@@ -45,9 +45,9 @@ class CutileKernel(LaunchedKernel):
         return ct is not None and "ct.atomic" in inspect.getsource(self.kernel._pyfunc)
 
 
-def accept(given: Any) -> Kernel | None:
+def accept(declared: Any) -> Kernel | None:
     """Returns a kernel that says how it is launched."""
-    return given if isinstance(given, CutileKernel) and callable(given.launch) else None
+    return declared if isinstance(declared, CutileKernel) and callable(declared.launch) else None
 
 
 def missing() -> str | None:

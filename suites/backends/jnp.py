@@ -12,7 +12,7 @@ import jax
 from suites.kernels.kernel import Kernel
 
 
-@functools.lru_cache(maxsize=256)  # JAX keeps what it compiled by the function
+@functools.lru_cache(maxsize=256)  # JAX keeps compiled programs by the function
 def in_full_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that multiplies float32 matrices in float32, unless ``jax_default_matmul_precision`` is set.
 
@@ -44,6 +44,6 @@ class JaxFunction(Kernel):
         return True
 
 
-def accept(given: Any) -> Kernel | None:
+def accept(declared: Any) -> Kernel | None:
     """Returns a function as a kernel."""
-    return JaxFunction(given) if callable(given) else None
+    return JaxFunction(declared) if callable(declared) else None

@@ -17,7 +17,7 @@ class NativeKernel(Kernel):
 
     Attributes:
         function: The C function.
-        arguments: Says what it is called with.
+        arguments: Returns the arguments of a call.
         outs: A function of the inputs that returns shape and dtype of the results; None for the operator's outputs.
         options: The other options of :func:`bridge.native_kernel`.
     """
@@ -41,20 +41,22 @@ class NativeKernel(Kernel):
         return self.options.get("input_output_aliases") or {}
 
 
-def _accept(given: Any, platform: str) -> Kernel | None:
-    if isinstance(given, NativeKernel):
-        return given if given.options.get("platform", "cpu") == platform else None
-    made = arguments_of(given, native_kernel)
-    if made is None or made.get("platform", "cpu") != platform or made.get("capturable"):
+def _accept(declared: Any, platform: str) -> Kernel | None:
+    if isinstance(declared, NativeKernel):
+        return declared if declared.options.get("platform", "cpu") == platform else None
+    arguments = arguments_of(declared, native_kernel)
+    if arguments is None or arguments.get("platform", "cpu") != platform or arguments.get("capturable"):
         return None
-    return NativeKernel(made.pop("function"), made.pop("arguments"), outs_function(made.pop("outs")), made)
+    return NativeKernel(
+        arguments.pop("function"), arguments.pop("arguments"), outs_function(arguments.pop("outs")), arguments
+    )
 
 
-def accept_cpu(given: Any) -> Kernel | None:
+def accept_cpu(declared: Any) -> Kernel | None:
     """Returns a wrapper of a C function that runs on the CPU as a kernel."""
-    return _accept(given, "cpu")
+    return _accept(declared, "cpu")
 
 
-def accept_cuda(given: Any) -> Kernel | None:
+def accept_cuda(declared: Any) -> Kernel | None:
     """Returns a wrapper of a C function that gets XLA's stream as a kernel."""
-    return _accept(given, "cuda")
+    return _accept(declared, "cuda")

@@ -81,8 +81,8 @@ class NumbaKernel(Kernel):
     outs: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
-        given = self.input_output_aliases or {}
-        aliases = check_aliases(dict(given) if isinstance(given, tuple) else given, "NumbaKernel")
+        pairs = self.input_output_aliases or {}
+        aliases = check_aliases(dict(pairs) if isinstance(pairs, tuple) else pairs, "NumbaKernel")
         object.__setattr__(self, "input_output_aliases", aliases)
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
@@ -106,7 +106,7 @@ class NumbaKernel(Kernel):
 
     @property
     def parallel(self) -> bool:
-        """Whether it is decorated with ``parallel=True``."""
+        """Whether the kernel is decorated with ``parallel=True``."""
         return bool(self.dispatcher.targetoptions.get("parallel"))
 
     def declared_dtypes(self) -> DeclaredDtypes | None:
@@ -116,10 +116,10 @@ class NumbaKernel(Kernel):
         return [tuple(map(_dtype, signature.args)) for signature in self.dispatcher.nopython_signatures]
 
 
-def _dtype(given: Any) -> str | None:
+def _dtype(numba_type: Any) -> str | None:
     """The dtype of a Numba type; None if it is no array, or an array of a type that NumPy does not have."""
     try:
-        return str(as_dtype(given.dtype).name)
+        return str(as_dtype(numba_type.dtype).name)
     except (AttributeError, NotImplementedError):
         return None
 

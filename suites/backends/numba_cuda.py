@@ -177,7 +177,7 @@ class CudaKernel(Kernel):
 
     @property
     def adds_atomically(self) -> bool:
-        """Whether it is declared, or the source has atomic operations."""
+        """Whether the author declares atomic operations, or the source has some."""
         return has_atomics(self.dispatcher) if self.atomic is None else self.atomic
 
     @property
@@ -213,8 +213,8 @@ class CudaCallable(Kernel):
     atomic: bool | None = None
 
     def __post_init__(self) -> None:
-        given = self.input_output_aliases or {}
-        aliases = check_aliases(dict(given) if isinstance(given, tuple) else given, "CudaCallable")
+        pairs = self.input_output_aliases or {}
+        aliases = check_aliases(dict(pairs) if isinstance(pairs, tuple) else pairs, "CudaCallable")
         object.__setattr__(self, "input_output_aliases", aliases)
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
@@ -229,7 +229,7 @@ class CudaCallable(Kernel):
 
     @property
     def adds_atomically(self) -> bool:
-        """Whether it is declared, or the source has atomic operations."""
+        """Whether the author declares atomic operations, or the source has some."""
         return has_atomics(self.function) if self.atomic is None else self.atomic
 
     @property
@@ -242,15 +242,15 @@ class CudaCallable(Kernel):
         return dict(self.input_output_aliases)
 
 
-def accept_kernel(given: Any) -> Kernel | None:
+def accept_kernel(declared: Any) -> Kernel | None:
     """Returns a kernel of ``numba_cuda``; None if it is none."""
-    if isinstance(given, CudaKernel):
-        return given if _is_kernel(given.dispatcher) and callable(given.launch) else None
-    wrapped = arguments_of(given, numba_cuda_kernel)
+    if isinstance(declared, CudaKernel):
+        return declared if _is_kernel(declared.dispatcher) and callable(declared.launch) else None
+    wrapped = arguments_of(declared, numba_cuda_kernel)
     if wrapped is not None:
         launch = launch_of("numba_cuda_kernel", wrapped, "CudaKernel(kernel, launch)")
         return CudaKernel(wrapped["kernel"], launch, outs=outs_function(wrapped["outs"]))
-    return CudaKernel(given, ThreadPerElement()) if _is_kernel(given) else None
+    return CudaKernel(declared, ThreadPerElement()) if _is_kernel(declared) else None
 
 
 def _is_kernel(given: Any) -> bool:

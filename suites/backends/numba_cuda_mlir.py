@@ -29,11 +29,11 @@ class MlirKernel(CudaKernel):
         return ported(super().kernel_of(inputs, outs))
 
 
-def accept(given: Any) -> Kernel | None:
+def accept(declared: Any) -> Kernel | None:
     """Returns a kernel of numba-cuda, or of numba-cuda-mlir itself, to be compiled by the latter."""
-    if isinstance(given, MlirKernel):
-        return given
-    accepted = accept_kernel(given)
+    if isinstance(declared, MlirKernel):
+        return declared
+    accepted = accept_kernel(declared)
     return MlirKernel(**vars(accepted)) if isinstance(accepted, CudaKernel) else None
 
 
@@ -62,7 +62,7 @@ def ported(kernel: Any) -> Any:
     """The kernel or device function as numba-cuda-mlir compiles it; one that it made already is returned itself.
 
     Args:
-        kernel: What ``numba.cuda.jit`` made, or a Python function.
+        kernel: A kernel under ``numba.cuda.jit``, or a Python function.
     """
     from numba_cuda_mlir import cuda
 
@@ -90,9 +90,9 @@ def _with_cuda_replaced(function: FunctionType) -> FunctionType:
     scope |= {name: _replaced(name, scope[name]) for name in _names(code) if name in scope}
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     closure = tuple(CellType(_replaced(name, cell.cell_contents)) for name, cell in cells)
-    made = FunctionType(code, scope, function.__name__, function.__defaults__, closure or None)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    result = FunctionType(code, scope, function.__name__, function.__defaults__, closure or None)
+    result.__kwdefaults__ = function.__kwdefaults__
+    return result
 
 
 def _names(code: CodeType) -> set[str]:

@@ -73,14 +73,14 @@ def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int |
     return PallasKernel(make)
 
 
-def accept(given: Any) -> Kernel | None:
+def accept(declared: Any) -> Kernel | None:
     """Returns a function of JAX arrays as a kernel, unless it belongs to another language."""
-    if isinstance(given, PallasKernel):
-        return given if callable(given.make) else None
-    of_another_language = isinstance(given, Kernel) or type(given).__module__.startswith(("numba.", "warp."))
-    if of_another_language or isinstance(given, type) or not callable(given):
+    if isinstance(declared, PallasKernel):
+        return declared if callable(declared.make) else None
+    of_another_language = isinstance(declared, Kernel) or type(declared).__module__.startswith(("numba.", "warp."))
+    if of_another_language or isinstance(declared, type) or not callable(declared):
         return None
-    return PallasKernel(_Made(given))
+    return PallasKernel(_Made(declared))
 
 
 @dataclass(frozen=True)

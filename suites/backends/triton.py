@@ -48,11 +48,11 @@ class TritonCallable(FunctionKernel):
     """A JAX function that calls Triton kernels: a :class:`suites.FunctionKernel`."""
 
 
-def accept(given: Any) -> Kernel | None:
+def accept(declared: Any) -> Kernel | None:
     """Returns a kernel that says how it is launched, or a function that calls kernels."""
-    if isinstance(given, TritonCallable):
-        return given if callable(given.make) else None
-    return given if isinstance(given, TritonKernel) and callable(given.launch) else None
+    if isinstance(declared, TritonCallable):
+        return declared if callable(declared.make) else None
+    return declared if isinstance(declared, TritonKernel) and callable(declared.launch) else None
 
 
 def missing() -> str | None:

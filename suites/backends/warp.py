@@ -104,7 +104,7 @@ class WarpKernel(Kernel):
 
     @property
     def adds_atomically(self) -> bool:
-        """Whether it is declared, or the source has atomic operations."""
+        """Whether the author declares atomic operations, or the source has some."""
         return has_atomics(_inside(self.kernel), warp=True) if self.atomic is None else self.atomic
 
     @property
@@ -174,7 +174,7 @@ class WarpCallable(FunctionKernel):
 
     @property
     def adds_atomically(self) -> bool:
-        """Whether it is declared, or the source has atomic operations."""
+        """Whether the author declares atomic operations, or the source has some."""
         return has_atomics(self.make, warp=True) if self.atomic is None else self.atomic
 
 
@@ -191,22 +191,22 @@ def _has_own_adjoint(adjoint: Any, seen: frozenset[int] = frozenset()) -> bool:
     )
 
 
-def accept(given: Any) -> Kernel | None:
+def accept(declared: Any) -> Kernel | None:
     """Returns a kernel of ``warp``; None if it is none."""
-    if isinstance(given, WarpCallable):
-        return given
-    if isinstance(given, WarpKernel):
-        if isinstance(given.options, Mapping):
-            own = given.kernel if isinstance(given.kernel, wp.Kernel) else None
-            given = replace(given, options=_Fixed(tuple(given.options.items()), own and _output_shapes(own)))
-        if isinstance(given.kernel, wp.Kernel):
-            known: WarpKernel = replace(given, kernel=Same(given.kernel))
-            return known
-        return given if callable(given.kernel) else None
-    wrapped = arguments_of(given, jax_kernel)
+    if isinstance(declared, WarpCallable):
+        return declared
+    if isinstance(declared, WarpKernel):
+        if isinstance(declared.options, Mapping):
+            own = declared.kernel if isinstance(declared.kernel, wp.Kernel) else None
+            declared = replace(declared, options=_Fixed(tuple(declared.options.items()), own and _output_shapes(own)))
+        if isinstance(declared.kernel, wp.Kernel):
+            kernel: WarpKernel = replace(declared, kernel=Same(declared.kernel))
+            return kernel
+        return declared if callable(declared.kernel) else None
+    wrapped = arguments_of(declared, jax_kernel)
     if wrapped is not None:
         return _of_wrapper(wrapped)
-    return WarpKernel(Same(given), _output_shapes(given)) if isinstance(given, wp.Kernel) else None
+    return WarpKernel(Same(declared), _output_shapes(declared)) if isinstance(declared, wp.Kernel) else None
 
 
 def _of_wrapper(arguments: dict[str, Any]) -> WarpKernel:

@@ -12,22 +12,22 @@ from pathlib import Path
 import msgspec
 
 from reports import ReportError, Run, RunWriter, completed, find_run, judge, load_run, run_path
-from suites.bench.contests import contests, portions
-from suites.bench.panel import Panel, PanelError, WorkerSpec
+from suites.bench.groups import chunks, group_cells
+from suites.bench.process_pool import PoolError, ProcessPool, WorkerSpec
 from suites.bench.screen import Screen
 from suites.cells.selection import Selection, SelectionError
 from suites.processes import isolation
-from suites.processes.resuming import RunLock, continued_header, opened
+from suites.processes.resuming import RunLock, continued_header, load_for_resume
 from suites.processes.session_end import SessionEnd
 
 PROCESSES = 4
 """Fresh processes that time each cell. An interval of their ratios works from three on."""
 
-TURNS, SECONDS = 2, 0.15
-"""Turns of each process in a contest, and how long the timed loops of one cell take in each: 0.3 s in all."""
+REPETITIONS, SECONDS = 2, 0.15
+"""How often each process times a group, and the seconds that the timed loops of one cell take in each repetition."""
 
-_PORTION = 24
-"""Cells that are compiled before they are timed: the results of the first ones are on the screen early."""
+_CHUNK_CELLS = 24
+"""Cells that are compiled at a time, before they are timed: so the first results are on the screen early."""
 
 _LABEL = "bench"
 
@@ -47,13 +47,13 @@ def bench(
     with isolation.isolated() as (variables, scratch), session.screen:
         spec = WorkerSpec(_LABEL, worker_command(selection), variables | isolation.shared_code(selection, scratch))
         try:
-            with Panel(
-                [spec] * (processes or PROCESSES), scratch, timeout_s=timeout_s, on_event=session.screen.heard
-            ) as panel:
-                session.run(panel)
+            with ProcessPool(
+                [spec] * (processes or PROCESSES), scratch, timeout_s=timeout_s, on_event=session.screen.show_event
+            ) as pool:
+                session.run(pool)
         except KeyboardInterrupt:
             return session.end(interrupted=True)
-        except (PanelError, SelectionError, ReportError) as error:
+        except (PoolError, SelectionError, ReportError) as error:
             return session.end(str(error))
         finally:
             session.close()
@@ -67,7 +67,7 @@ def worker_command(selection: Selection) -> tuple[str, ...]:
 
 
 class _Session:
-    """Writes the run of a session, and knows how far it came.
+    """Writes the run of a session, and counts the cells that are left.
 
     Raises:
         SelectionError: There is no run to continue, or another session continues it.
@@ -86,31 +86,31 @@ class _Session:
         self._writer: RunWriter | None = None
         self._left = 0
 
-    def run(self, panel: Panel) -> None:
+    def run(self, pool: ProcessPool) -> None:
         """Times all cells."""
-        (found,) = panel.open().values()
-        done = self._open(found.run)
+        (opened,) = pool.open().values()
+        done = self._open(opened.run)
         assert self._writer is not None
-        cells = [cell for cell in found.cells if cell.key not in done]
-        skipped = [result for result in found.skipped if result.cell.key not in done]
+        cells = [cell for cell in opened.cells if cell.key not in done]
+        skipped = [result for result in opened.skipped if result.cell.key not in done]
         self._writer.begin(cells, [result.cell for result in skipped])
         self._lock.take(self._writer.path)
         for result in skipped:
             self._writer.append(result)
         self._left = len(cells)
-        self.screen.opened(len(cells), str(self._writer.path))
-        for portion in portions(contests(cells), _PORTION):
-            panel.prepare({_LABEL: [cell for contest in portion for cell in contest]})
-            for contest in portion:
-                for each in panel.time({_LABEL: contest}, SECONDS, TURNS)[_LABEL]:
-                    result = each.merged()
+        self.screen.begin(len(cells), str(self._writer.path))
+        for chunk in chunks(group_cells(cells), _CHUNK_CELLS):
+            pool.prepare({_LABEL: [cell for group in chunk for cell in group]})
+            for group in chunk:
+                for each in pool.time({_LABEL: group}, SECONDS, REPETITIONS)[_LABEL]:
+                    result = each.merge()
                     self._writer.append(result)
                     self._left -= 1
-                    self.screen.ended(result)
+                    self.screen.show(result)
         self._writer.end(int(judge(load_run(self._writer.path), has_ended=True).exit))
 
     def end(self, refusal: str | None = None, *, interrupted: bool = False) -> SessionEnd:
-        """Returns how the session ended, with the cells that it reached."""
+        """Returns how the session ended, and how many cells it did not reach."""
         path = Path(self._writer.path) if self._writer else None
         return SessionEnd(
             path=path if path and path.exists() else None, refusal=refusal, interrupted=interrupted, left=self._left
@@ -127,10 +127,10 @@ class _Session:
         if self._path is None or self._resume is None:
             self._writer = RunWriter(run_path(run.run_id), run)
             return set()
-        before = opened(self._resume, self._path)
-        header = continued_header(self._resume, before.headers, run)
+        previous = load_for_resume(self._resume, self._path)
+        header = continued_header(self._resume, previous.headers, run)
         try:
             self._writer = RunWriter(self._path, header)
         except ReportError as error:
             raise SelectionError(f"--resume {self._resume}: {error}") from error
-        return set(completed(before.records))
+        return set(completed(previous.records))

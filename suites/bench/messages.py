@@ -1,7 +1,7 @@
-"""Carries messages between a command that conducts timing processes and these processes, through pipes.
+"""Carries messages between a command and the timing processes that it starts, through pipes.
 
-A timing process runs kernels, which may bring it down. The command then knows from the last message, and from
-a file that both share (:class:`SharedPlace`), which cell it was. Messages are MessagePack: JSON has no NaN.
+A timing process runs kernels, and a kernel may crash it. The command then knows which cell ran from the last message,
+and from a file that both share (:class:`SharedIndex`). Messages are MessagePack: JSON has no NaN.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from reports import Cell, CellResult, Run
 from reports.records.codec import plain_scalar
 
 VARIABLE = "KERNEL_BRIDGE_EVENTS"
-"""The environment variable with three file descriptors: for messages up, for orders down, and of the shared place."""
+"""The environment variable with three file descriptors: for messages, for orders, and of the :class:`SharedIndex`."""
 
-PROTOCOL = 3
-"""Raised when messages or orders change: processes of two revisions only work together if it is equal."""
+PROTOCOL = 4
+"""The version of the messages and orders. Processes of two revisions work together only if they have the same."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):
@@ -46,17 +46,17 @@ class Started(msgspec.Struct, frozen=True, tag=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, tag=True):
-    """A cell is compiled, and checked if it was to be; or it failed."""
+    """A cell is compiled, and checked if the order says so; or it failed."""
 
     result: CellResult
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """The process has prepared all cells that it was told to."""
+    """The process has prepared all cells of the order."""
 
 
-class TurnEnded(msgspec.Struct, frozen=True, tag=True):
-    """A turn has ended; the results hold all samples of this process so far."""
+class Timed(msgspec.Struct, frozen=True, tag=True):
+    """The process has timed the cells of the order; the results hold all its samples so far."""
 
     results: list[CellResult]
 
@@ -68,20 +68,20 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
 
 class Prepare(msgspec.Struct, frozen=True, tag=True):
-    """An order: compile these cells, and check those that are ``judged``."""
+    """An order: compile ``cells``, and check those of them that are in ``to_check``."""
 
     cells: list[Cell]
-    judged: list[Cell]
+    to_check: list[Cell]
 
 
-class Turn(msgspec.Struct, frozen=True, tag=True):
-    """An order: time the cells of a contest.
+class TimeCells(msgspec.Struct, frozen=True, tag=True):
+    """An order: time the cells of a group once more.
 
     Attributes:
         cells: The cells.
         seconds: How long the rounds of a cell should take.
-        last: Whether it is the last turn of the contest in this process.
-        measures: In the last turn: whether this process also measures roofs and memory.
+        last: Whether this is the last repetition of the group in this process.
+        measures: In the last repetition: whether this process also measures roofs and memory.
     """
 
     cells: list[Cell]
@@ -91,20 +91,20 @@ class Turn(msgspec.Struct, frozen=True, tag=True):
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True):
-    """An order: there are no more turns."""
+    """An order: end the process."""
 
 
-Event = Opened | Started | Prepared | Ready | TurnEnded | Refused
-Order = Prepare | Turn | Finish
+Event = Opened | Started | Prepared | Ready | Timed | Refused
+Order = Prepare | TimeCells | Finish
 
 _EVENTS = msgspec.msgpack.Decoder(Event)
 _ORDERS = msgspec.msgpack.Decoder(Order)
 
 
-class SharedPlace:
-    """A file that two processes share: the place of the running cell in the list of the last order.
+class SharedIndex:
+    """The index of the running cell in the last order, in a file that two processes share.
 
-    The reader is not woken when it changes, so it disturbs nothing that is timed.
+    A change does not wake the reader, so it does not disturb the timed calls.
 
     Args:
         descriptor: The file descriptor; a new file by default.
@@ -118,37 +118,37 @@ class SharedPlace:
                 descriptor = os.dup(file.fileno())
         self.descriptor = descriptor
 
-    def set(self, number: int) -> None:
-        """Writes the number."""
-        os.pwrite(self.descriptor, number.to_bytes(2, "little"), 0)
+    def set(self, index: int) -> None:
+        """Writes the index."""
+        os.pwrite(self.descriptor, index.to_bytes(2, "little"), 0)
 
     def get(self) -> int:
-        """Reads it."""
+        """Reads the index."""
         return int.from_bytes(os.pread(self.descriptor, 2, 0) or b"\xff\xff", "little")
 
 
 class Conductor:
     """The command, as a timing process sees it."""
 
-    def __init__(self, up: int, down: int, place: int) -> None:
-        self._up, self._down = Connection(up, readable=False), Connection(down, writable=False)
-        self.place = SharedPlace(place)
+    def __init__(self, events: int, orders: int, running: int) -> None:
+        self._events, self._orders = Connection(events, readable=False), Connection(orders, writable=False)
+        self.running = SharedIndex(running)
 
     @classmethod
     def of_environment(cls) -> Conductor | None:
-        """Returns the command that started this process; None in a session that somebody started with pytest."""
-        given = os.environ.get(VARIABLE)
-        return None if given is None else cls(*map(int, given.split(",")))
+        """Returns the command that started this process; None if no command started it."""
+        descriptors = os.environ.get(VARIABLE)
+        return None if descriptors is None else cls(*map(int, descriptors.split(",")))
 
     def send(self, event: Event) -> None:
         """Sends a message."""
-        write(self._up, event)
+        write(self._events, event)
 
-    def orders(self) -> Iterator[Prepare | Turn]:
+    def orders(self) -> Iterator[Prepare | TimeCells]:
         """Yields the orders, until the last one or the end of the command."""
         while True:
             try:
-                order: Order = _ORDERS.decode(self._down.recv_bytes())
+                order: Order = _ORDERS.decode(self._orders.recv_bytes())
             except EOFError:
                 return
             if isinstance(order, Finish):
@@ -161,10 +161,10 @@ def write(connection: Connection, message: Event | Order) -> None:
     connection.send_bytes(msgspec.msgpack.encode(message, enc_hook=plain_scalar))
 
 
-def event(connection: Connection) -> Event | None:
-    """Returns the next message of a pipe, once it is there; None at the end of the pipe."""
+def read(connection: Connection) -> Event | None:
+    """Waits for the next message of a pipe, and returns it; None at the end of the pipe."""
     try:
-        found: Event = _EVENTS.decode(connection.recv_bytes())
+        event: Event = _EVENTS.decode(connection.recv_bytes())
     except (EOFError, ConnectionResetError):
         return None
-    return found
+    return event

@@ -1,4 +1,4 @@
-"""Times each cell with pytest-benchmark in this process, after a check that it is right."""
+"""Checks each cell, then times it with pytest-benchmark in this process."""
 
 from time import perf_counter
 
@@ -17,7 +17,7 @@ def test_speed(speed_case, benchmark):
         pytest.fail("pytest-benchmark is disabled (--benchmark-disable, or xdist), so nothing can be timed; enable it.")
     with precision(speed_case.dtype), jax.default_device(speed_case.device):
         cell = TimedCell(speed_case)
-        cell.prepare(judged=True)
+        cell.prepare(checks=True)
         assert cell.result.status is Status.PASSED, f"{cell.result.status}: {cell.result.reason}"
         arguments = [jax.device_put(array, speed_case.device) for array in speed_case.inputs()]
 

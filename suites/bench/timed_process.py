@@ -1,4 +1,4 @@
-"""Times contests in this process: all cells of a contest take turns, round by round, in a random order."""
+"""Times groups in this process: each round calls all cells of a group, in a random order."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from suites.timing.measurement import Measurement
 from suites.timing.timed_cell import TimedCell
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 100
-"""Rounds of one turn. Several turns, in several processes, take the least number too."""
+"""Rounds of one repetition. The least number is also right for several repetitions in several processes."""
 
 _AGAIN = 4
-"""How often a turn takes as many rounds again where the noise hides the calls."""
+"""How often a repetition takes as many rounds again while the noise is larger than the calls."""
 
 
 class TimedProcess:
@@ -30,8 +30,8 @@ class TimedProcess:
 
     Args:
         cases: All cells, by key.
-        on_cell: Is told which cell runs, before it does: it may bring the process down.
-        seed: Decides the order of the rounds; None for another one each time.
+        on_cell: Is called with each cell before it runs, since the cell may crash the process.
+        seed: Decides the order of the cells in each round; None for another order each time.
     """
 
     def __init__(
@@ -46,34 +46,34 @@ class TimedProcess:
         self._order = random.Random(seed)
         self._cells: dict[CellKey, TimedCell] = {}
 
-    def prepare(self, key: CellKey, *, judged: bool) -> CellResult:
-        """Compiles a cell, see :meth:`TimedCell.prepare`; returns what is known of it."""
+    def prepare(self, key: CellKey, *, checks: bool) -> CellResult:
+        """Compiles a cell, see :meth:`TimedCell.prepare`; returns its result so far."""
         case = self._cases[key]
         cell = self._cells[key] = TimedCell(case)
         self._on_cell(case.cell)
         with precision(case.dtype), jax.default_device(case.device):
-            cell.prepare(judged=judged)
+            cell.prepare(checks=checks)
         return cell.result
 
-    def settle(self) -> None:
-        """Makes garbage collections short: what there is now, such as compiled programs, is not looked at again."""
+    def freeze_garbage(self) -> None:
+        """Makes garbage collections short: they skip all objects that exist now, such as compiled programs."""
         gc.collect()
         gc.freeze()
 
-    def turn(self, keys: Sequence[CellKey], seconds: float, *, last: bool, measures: bool) -> list[CellResult]:
-        """Times the cells of a contest; returns what is known of each.
+    def time(self, keys: Sequence[CellKey], seconds: float, *, last: bool, measures: bool) -> list[CellResult]:
+        """Times the cells of a group once more; returns their results so far.
 
         Args:
-            keys: The cells, which were prepared, and have equal inputs.
+            keys: The cells, which are prepared, and have equal inputs.
             seconds: How long the rounds of one cell should take.
-            last: Whether this is the last turn of the contest in this process.
-            measures: In the last turn: whether to measure memory, and the bandwidth of the device.
+            last: Whether this is the last repetition of the group in this process.
+            measures: In the last repetition: whether to measure memory, and the bandwidth of the device.
         """
         cells = [self._cells[key] for key in keys if self._cells[key].is_alive]
         if cells:
             case = cells[0].case
-            with precision(case.dtype), jax.default_device(case.device), _garbage_kept():
-                self._turn(cells, seconds, last, measures)
+            with precision(case.dtype), jax.default_device(case.device), _no_garbage_collection():
+                self._time(cells, seconds, last, measures)
                 for cell in cells if last and measures else []:
                     compare_with_limits(cell)
         if last:
@@ -81,7 +81,7 @@ class TimedProcess:
                 self._cells[key].free()
         return [self._cells[key].result for key in keys]
 
-    def _turn(self, cells: Sequence[TimedCell], seconds: float, last: bool, measures: bool) -> None:
+    def _time(self, cells: Sequence[TimedCell], seconds: float, last: bool, measures: bool) -> None:
         case = cells[0].case
         inputs = case.inputs()
         memory = RefilledMemory(inputs, case.device)
@@ -99,7 +99,7 @@ class TimedProcess:
                     del running[cell]
         for cell, measurement in running.items():
             with self._guarded(cell):
-                _above_noise(measurement, rounds)
+                _add_rounds_in_noise(measurement, rounds)
         for cell in running if last and measures else []:
             with self._guarded(cell):
                 cell.measure_resources(arguments)
@@ -109,17 +109,17 @@ class TimedProcess:
 
     @contextmanager
     def _guarded(self, cell: TimedCell) -> Iterator[None]:
-        """Notes what goes wrong with a cell; the others go on."""
+        """Records an error as the result of its cell; the other cells go on."""
         self._on_cell(cell.case.cell)
         try:
             yield
         except RecordError as error:
-            cell.hidden_by_noise(str(error))
+            cell.end_in_noise(str(error))
         except Exception as error:
             cell.fail(error)
 
 
-def _above_noise(measurement: Measurement, rounds: int) -> None:
+def _add_rounds_in_noise(measurement: Measurement, rounds: int) -> None:
     """Takes more rounds while the noise is larger than the calls."""
     for _ in range(_AGAIN):
         try:
@@ -132,13 +132,13 @@ def _above_noise(measurement: Measurement, rounds: int) -> None:
 
 
 def _rounds(running: Iterable[Measurement], seconds: float) -> int:
-    """All cells of a contest take part in as many rounds as the slowest of them has time for."""
+    """Returns the rounds of all cells of a group: as many as the slowest cell has time for."""
     slowest = max((measurement.round_s for measurement in running), default=0.0)
     return max(LEAST_ROUNDS, min(MOST_ROUNDS, int(seconds / slowest))) if slowest else 0
 
 
 @contextmanager
-def _garbage_kept() -> Iterator[None]:
+def _no_garbage_collection() -> Iterator[None]:
     """Turns automatic garbage collection off."""
     enabled = gc.isenabled()
     gc.collect()

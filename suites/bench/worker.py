@@ -1,7 +1,7 @@
-"""Times cells as a command orders it: ``python -m suites.bench.worker SELECTION``, a selection as JSON.
+"""Times cells on the orders of a command: ``python -m suites.bench.worker SELECTION``, a selection as JSON.
 
-The command starts several such processes (:mod:`suites.bench.panel`). This process says which cells it has, compiles
-them, and times a contest when it is its turn. It writes no record.
+The command starts several such processes (:mod:`suites.bench.process_pool`). This process says which cells it has, and
+compiles and times them when the command orders it. It writes no record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from suites.bench.messages import (
     Ready,
     Refused,
     Started,
-    TurnEnded,
+    Timed,
 )
 from suites.bench.timed_process import TimedProcess
 from suites.cells.case import SEED, Case
@@ -36,14 +36,14 @@ from suites.timing.timed_selection import timed_cells
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serves the command that started this process, to its last order; returns the exit code."""
+    """Obeys the command that started this process until its last order; returns the exit code."""
     conductor = Conductor.of_environment()
     if conductor is None or len(arguments) != 1:
         print("python -m suites.bench.worker is started by: kernel-bridge bench", file=sys.stderr)
         return 3
     try:
         selection = msgspec.json.decode(arguments[0], type=Selection)
-        cases = _opened(selection, conductor)
+        cases = _open(selection, conductor)
     except (SelectionError, RuntimeError) as error:
         conductor.send(Refused(str(error)))
         return 3
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _opened(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
-    """Loads the operators, and says which cells there are; returns those that can be timed."""
+def _open(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
+    """Loads the operators, and sends the list of their cells; returns the cells that can be timed."""
     require_sound(selection)
     cases = timed_cells(selection)
     if not (selection.part and not cases):  # a part may have no cell
@@ -65,10 +65,10 @@ def _opened(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
         for case in cases
         if case.cell.key in reasons
     ]
-    runs = {case.cell.key: case for case in cases if case.cell.key not in reasons}
+    runnable = {case.cell.key: case for case in cases if case.cell.key not in reasons}
     header = run_header.header(selection, selection.profile)
-    conductor.send(Opened(PROTOCOL, header, [case.cell for case in runs.values()], skipped))
-    return runs
+    conductor.send(Opened(PROTOCOL, header, [case.cell for case in runnable.values()], skipped))
+    return runnable
 
 
 def _serve(conductor: Conductor, cases: dict[CellKey, Case]) -> None:
@@ -76,7 +76,7 @@ def _serve(conductor: Conductor, cases: dict[CellKey, Case]) -> None:
 
     def on_cell(cell: Cell) -> None:
         if order:
-            conductor.place.set(order.index(cell.key))
+            conductor.running.set(order.index(cell.key))
         else:
             conductor.send(Started(cell))
 
@@ -84,14 +84,14 @@ def _serve(conductor: Conductor, cases: dict[CellKey, Case]) -> None:
     for each in conductor.orders():
         if isinstance(each, Prepare):
             order = []
-            judged = {cell.key for cell in each.judged}
+            to_check = {cell.key for cell in each.to_check}
             for cell in each.cells:
-                conductor.send(Prepared(process.prepare(cell.key, judged=cell.key in judged)))
-            process.settle()
+                conductor.send(Prepared(process.prepare(cell.key, checks=cell.key in to_check)))
+            process.freeze_garbage()
             conductor.send(Ready())
         else:
             order = [cell.key for cell in each.cells]
-            conductor.send(TurnEnded(process.turn(order, each.seconds, last=each.last, measures=each.measures)))
+            conductor.send(Timed(process.time(order, each.seconds, last=each.last, measures=each.measures)))
 
 
 if __name__ == "__main__":

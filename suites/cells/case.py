@@ -26,7 +26,7 @@ SEED = 20_260
 
 @dataclass(frozen=True)
 class Case:
-    """One cell of the matrix, which a check or a timing runs on.
+    """One kernel on sample inputs, to be checked or timed. A record names it by its :attr:`cell`.
 
     Attributes:
         operator: The operator.
@@ -35,7 +35,7 @@ class Case:
         size: Nominal size of the sample inputs; 0 where ``variant`` names the inputs.
         platform: ``cpu`` or ``cuda``.
         variant: Name of an edge case, error case or batch layout; None for an ordinary sample.
-        mode: As recorded: ``forward``, or ``forward+backward`` for a call with its derivative, see
+        mode: The mode in the record: ``forward``, or ``forward+backward`` for a call with its derivative, see
             :mod:`suites.timing.timed_selection`.
         cache: On a GPU, the state of its cache before a timed call: ``hot`` or ``cold``; None elsewhere.
     """
@@ -94,7 +94,7 @@ class Case:
 
     @property
     def has_inputs(self) -> bool:
-        """Whether :meth:`inputs` returns the inputs that the test uses; an error case has its own."""
+        """Whether :meth:`inputs` returns the inputs of the test; those of an error case are in :attr:`error`."""
         return bool(self.size) or self.variant in edges_of(self.operator, self.dtype)
 
     @property
@@ -118,7 +118,7 @@ class Case:
 
     @contextlib.contextmanager
     def placed(self) -> Iterator[None]:
-        """Has JAX compute on the device of the case, in the precision of its dtype."""
+        """Makes JAX compute on the device of the case, in the precision of its dtype."""
         with precision(self.dtype), jax.default_device(self.device):
             yield
 

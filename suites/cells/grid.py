@@ -1,6 +1,6 @@
-"""Spans the full matrix of cases: every operator in use, backend, dtype and size.
+"""Yields all cases: every operator in use, backend, dtype and size.
 
-A case that cannot run stays in its table as a skip with its reason.
+A case that cannot run stays in its table, and is skipped with a reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def backends(operator: Operator, platform: str) -> list[Backend]:
 
 
 def peers(operator: Operator, platform: str) -> list[Backend]:
-    """Returns the libraries with a function that computes what an operator does, on a platform."""
+    """Returns the libraries that have a function for the same computation as an operator, on a platform."""
     return [backend for backend in BACKENDS.values() if platform in backend.platforms and backend in operator.peers]
 
 
@@ -46,7 +46,7 @@ def grid(
 
 
 def as_parameter(case: Case, reason: str | None = None) -> Any:
-    """Returns the pytest parameter of a case: a skip where it cannot run here, or for a reason that holds anywhere."""
+    """Returns the pytest parameter of a case; it is skipped where it cannot run, or for the reason in ``reason``."""
     reason = why_skipped(case) or reason
     return pytest.param(case, id=case.id, marks=[pytest.mark.skip(reason=reason)] if reason else [])
 

@@ -9,12 +9,12 @@ Group = TypeVar("Group", bound=Hashable)
 
 
 def share(weights: Mapping[Group, float], part: tuple[int, int] | None) -> set[Group]:
-    """Returns the groups of one part. Each group is in exactly one, and the same on every machine.
+    """Returns the groups of one part. Each group is in exactly one part, which is the same on every machine.
 
-    The heaviest group goes first, each to the part that has the least so far.
+    The groups are taken in the order of their weight, the heaviest first. Each goes to the part with the least weight.
 
     Args:
-        weights: The work of each group, such as its number of cells. Groups must sort.
+        weights: The work of each group, such as its number of cells. Groups must be sortable.
         part: The number of the part, from 1, and the number of parts; None for all groups.
     """
     if part is None:
@@ -23,8 +23,8 @@ def share(weights: Mapping[Group, float], part: tuple[int, int] | None) -> set[G
     loads = [0.0] * count
     chosen = set()
     for group in sorted(weights, key=lambda group: (-weights[group], group)):
-        place = loads.index(min(loads))
-        loads[place] += weights[group]
-        if place == number - 1:
+        lightest = loads.index(min(loads))
+        loads[lightest] += weights[group]
+        if lightest == number - 1:
             chosen.add(group)
     return chosen

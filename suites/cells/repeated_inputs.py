@@ -1,8 +1,8 @@
 """Makes large sample inputs of elementwise operators by repeating a smaller sample, so that the truth stays cheap.
 
-Truth for 2**26 elements takes minutes of NumPy. Inputs above :data:`REPEATED_ABOVE` elements therefore repeat with an
-odd period, which shares no factor with the extents of blocks and warps. A result is right everywhere if it is right in
-the first period and equal in all others; :mod:`suites.checks.judging.cell_verdict` judges it so.
+The truth of 2**26 elements takes minutes of NumPy. So inputs above :data:`REPEATED_ABOVE` elements repeat with an odd
+period, which shares no factor with the extents of blocks and warps. A result is right everywhere if it is right in the
+first period and equal in all others: :mod:`suites.checks.judging.cell_verdict` requires this.
 """
 
 from __future__ import annotations

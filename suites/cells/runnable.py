@@ -20,12 +20,12 @@ def require_known_names(selection: Selection) -> None:
     Raises:
         SelectionError: One does not; the message lists the known ones.
     """
-    known = catalogue.operators()
-    _require_known("operator", selection.operators, known)
+    operators = catalogue.operators()
+    _require_known("operator", selection.operators, operators)
     _require_known("backend", selection.backends, [backend.id for backend in BACKENDS.values()])
-    own = [operator for name, operator in known.items() if not selection.operators or name in selection.operators]
+    own = [operator for name, operator in operators.items() if not selection.operators or name in selection.operators]
     dtypes = list(dict.fromkeys(dtype for operator in own for dtype in operator.dtypes))
-    _require_known("dtype", selection.dtypes, [*dtypes, *map(short_dtype, dtypes)], shown=dtypes)
+    _require_known("dtype", selection.dtypes, [*dtypes, *map(short_dtype, dtypes)], alternatives=dtypes)
 
 
 def require_device(selection: Selection) -> None:
@@ -40,7 +40,7 @@ def require_device(selection: Selection) -> None:
 
 
 def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
-    """Requires a kernel that can run: of every operator that the selection names, else of at least one.
+    """Requires that every operator that the selection names has a kernel that can run; else that any operator has one.
 
     Raises:
         SelectionError: There are no cells, or none of these operators can run; the message says why.
@@ -52,9 +52,9 @@ def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
     if not by_operator:
         raise SelectionError(f"no cell fits {selection}. {_available(selection)}")
     idle = {name: own for name, own in by_operator.items() if all(map(why_skipped, own))}
-    named = bool(selection.operators) and not selection.backends
-    idle |= {name: [] for name in selection.operators if named and name not in by_operator}
-    if idle and (named or len(idle) == len(by_operator)):
+    is_named = bool(selection.operators) and not selection.backends
+    idle |= {name: [] for name in selection.operators if is_named and name not in by_operator}
+    if idle and (is_named or len(idle) == len(by_operator)):
         name, own = next(iter(idle.items()))
         reasons = "; ".join(dict.fromkeys(str(why_skipped(case)) for case in own)) or "no kernel in this selection"
         raise SelectionError(f"operator {name!r} has no kernel that can run ({reasons}).")
@@ -62,15 +62,17 @@ def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
 
 def _available(selection: Selection) -> str:
     """Names the backends and dtypes of the first operator in a selection."""
-    known = catalogue.operators()
-    name = next(name for name in known if name in (selection.operators or known))
-    found = ", ".join(backend.id for backend in backends(known[name], selection.device))
-    return f"On {selection.device}, {name} has the backends {found} and the dtypes {', '.join(known[name].dtypes)}."
+    operators = catalogue.operators()
+    name = next(name for name in operators if name in (selection.operators or operators))
+    names = ", ".join(backend.id for backend in backends(operators[name], selection.device))
+    return f"On {selection.device}, {name} has the backends {names} and the dtypes {', '.join(operators[name].dtypes)}."
 
 
-def _require_known(option: str, given: Sequence[str], known: Iterable[str], shown: Iterable[str] | None = None) -> None:
-    names = list(known)
-    for name in given:
+def _require_known(
+    option: str, selected: Sequence[str], existing: Iterable[str], alternatives: Iterable[str] | None = None
+) -> None:
+    names = list(existing)
+    for name in selected:
         if name not in names:
-            near = fields.nearest(name, shown or names)
-            raise SelectionError(f"--{option} {name}: there is none of this name.{near}")
+            near = fields.nearest(name, alternatives or names)
+            raise SelectionError(f"--{option} {name}: there is no {option} of this name.{near}")

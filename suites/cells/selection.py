@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """Says what is checked or timed; an empty tuple of names means all.
+    """The cells that are checked or timed; an empty tuple of names means all.
 
     Attributes:
         sources: Python files or modules with operators; none for the built-in ones.
@@ -24,7 +24,7 @@ class Selection:
         backends: Names of backends.
         dtypes: Names of dtypes, such as ``float32`` or ``f32``.
         sizes: Nominal sizes.
-        modes: Of a timing: ``forward``, ``forward+backward``.
+        modes: The modes of timed cells: ``forward``, ``forward+backward``.
         peers: Whether functions of other libraries are timed beside the kernels.
         part: The number of a part of the cells, from 1, and the number of parts; None for all cells.
     """
@@ -42,7 +42,7 @@ class Selection:
 
     @classmethod
     def of(cls, options: Any, prefix: str = "") -> Selection:
-        """Reads a selection from parsed options; an option that the command lacks keeps its default.
+        """Reads a selection from parsed options. An option that the command does not have gets its default.
 
         Args:
             options: An ``argparse.Namespace``.
@@ -67,16 +67,16 @@ class Selection:
 
     def by_option(self) -> dict[str, list[str]]:
         """Returns the values by option, without device, profile and part, as the header of a run holds them."""
-        found = {
+        by_name = {
             "source": self.sources, "operator": self.operators, "backend": self.backends, "dtype": self.dtypes,
             "size": self.sizes, "mode": self.modes, "peers": ("yes",) if self.peers else (),
         }  # fmt: skip
-        return {option: list(map(str, values)) for option, values in found.items() if values}
+        return {option: list(map(str, values)) for option, values in by_name.items() if values}
 
     def _words(self, prefix: str) -> list[str]:
-        """The options but sources, device and profile, each with its prefix, as they are typed."""
-        given = {option: values for option, values in self.by_option().items() if option not in ("source", "peers")}
-        words = [word for option, values in given.items() for value in values for word in (prefix + option, value)]
+        """Returns the options, without sources, device and profile, each with its prefix, as the user types them."""
+        by_option = {option: values for option, values in self.by_option().items() if option not in ("source", "peers")}
+        words = [word for option, values in by_option.items() for value in values for word in (prefix + option, value)]
         words += [f"{prefix}part", part_text(self.part)] if self.part else []
         return [*words, f"{prefix}peers"] if self.peers else words
 
@@ -95,10 +95,10 @@ class Selection:
         )
 
     def __str__(self) -> str:
-        """Returns the options as typed, for messages."""
+        """Returns the options as the user types them, for messages."""
         return " ".join([*self.sources, *self._words("--"), f"--device {self.device}"])
 
 
 def part_text(part: tuple[int, int]) -> str:
-    """Returns a part as it is typed: ``3/8``."""
+    """Returns a part as the user types it: ``3/8``."""
     return "/".join(map(str, part))

@@ -1,4 +1,4 @@
-"""Defines :class:`Table`, the cells that a check runs on, and holds the tables of all checks."""
+"""Defines :class:`CellTable`, the cells that a check runs on, and holds the tables of all checks."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ QUICK_LAYOUTS = ("nested", "only_last_input")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class CellTable:
     """The cells of a check.
 
     Attributes:
         cells: Makes the pytest parameters of every cell on a platform, ``cpu`` or ``cuda``.
-        at_sizes: Makes the parameters at sizes that the user names; None if the sizes of the table are fixed.
+        at_sizes: Makes the parameters at the sizes of ``--size``; None if the sizes of the table are fixed.
         full_only: Variants that the quick profile leaves out.
         quick_without_twins: Whether the quick profile leaves out parallel kernels that have a serial twin: the same
             code of the bridge transforms both.
@@ -57,14 +57,14 @@ class Table:
     def quick(self, cells: Iterable[Any]) -> list[Any]:
         """Returns each kernel in its first dtype at its largest size, without the reference.
 
-        Two cores check so many cells in four minutes; compiling takes most of the time.
+        Two cores check these cells in four minutes; compiling takes most of the time.
         """
         others = [cell for cell in cells if cell.values[0].backend is not BACKENDS["jnp"]]
         cases = [cell.values[0] for cell in others]
         with_first_dtype = {case.kernel for case in cases if case.in_first_dtype}
         largest = {case.kernel: case.size for case in sorted(cases, key=lambda case: case.size)}
 
-        def is_kept(case: Case) -> bool:
+        def is_quick(case: Case) -> bool:
             return (
                 (case.in_first_dtype or case.kernel not in with_first_dtype)
                 and case.size == largest[case.kernel]
@@ -72,11 +72,11 @@ class Table:
                 and not (self.quick_without_twins and case.backend.serial_twin in case.operator.kernels)
             )
 
-        return [cell for cell in others if is_kept(cell.values[0])]
+        return [cell for cell in others if is_quick(cell.values[0])]
 
 
 def samples(platform: str, sizes: tuple[int, ...] = ()) -> list[Any]:
-    """Returns every dtype at these sizes; without sizes, at every size for checks. The reference is there at one."""
+    """Returns every dtype at these sizes, by default at every size for checks; the reference only at the last size."""
     return [
         as_parameter(case)
         for case in grid(platform, lambda operator: sizes or operator.sizes.check)
@@ -154,7 +154,7 @@ def in_place(platform: str) -> list[Any]:
         inputs = case.inputs()
         try:
             return bool(case.operator.kernel(case.backend).aliases(inputs, case.operator.outputs(*inputs)))
-        except Exception:  # from the author's launch options; every check that calls the kernel fails by the same one
+        except Exception:  # from the author's launch options; every check that calls the kernel reports it
             return False
 
     return [as_parameter(case) for case in in_first_dtype(platform) if not why_skipped(case) and aliases(case)]
@@ -184,38 +184,38 @@ def _differentiable(
     cases: Iterable[Case], why_not: Callable[..., str | None], *, with_reference: bool = False
 ) -> list[Any]:
     """Returns the cases with a derivative, and one skip with a reason for each kernel that has none."""
-    found: list[Any] = []
+    cells: list[Any] = []
     skips: dict[Any, Any] = {}
     for case in cases:
         reason = why_not(case.operator, case.backend, case.dtype)
         if reason is None and (with_reference or case.backend.compiled):
-            found.append(as_parameter(case))
+            cells.append(as_parameter(case))
         elif reason is not None and case.backend in case.operator.kernels:
             skips.setdefault(case.kernel, as_parameter(case, reason))
-    listed = {cell.values[0].kernel for cell in found}
-    return [*found, *(skip for kernel, skip in skips.items() if kernel not in listed)]
+    with_derivative = {cell.values[0].kernel for cell in cells}
+    return [*cells, *(skip for kernel, skip in skips.items() if kernel not in with_derivative)]
 
 
-SAMPLES = Table(cells=samples, at_sizes=samples)
-LARGE_SAMPLES = Table(cells=lambda platform: in_every_dtype(platform, lambda operator: operator.sizes.large))
-EDGE_CASES = Table(cells=edge_cases)
-ERROR_CASES = Table(cells=error_cases)
-KERNELS = Table(cells=kernels)
-KERNELS_IN_EVERY_DTYPE = Table(
+SAMPLES = CellTable(cells=samples, at_sizes=samples)
+LARGE_SAMPLES = CellTable(cells=lambda platform: in_every_dtype(platform, lambda operator: operator.sizes.large))
+EDGE_CASES = CellTable(cells=edge_cases)
+ERROR_CASES = CellTable(cells=error_cases)
+KERNELS = CellTable(cells=kernels)
+KERNELS_IN_EVERY_DTYPE = CellTable(
     cells=lambda platform: in_every_dtype(platform, lambda operator: SMALL_SIZE), quick_without_twins=True
 )
-TRANSFORMED_KERNELS = Table(cells=kernels, quick_without_twins=True)
-EXPORTED_KERNELS = Table(
+TRANSFORMED_KERNELS = CellTable(cells=kernels, quick_without_twins=True)
+EXPORTED_KERNELS = CellTable(
     cells=lambda platform: [as_parameter(case, case.backend.no_export) for case in in_first_dtype(platform)],
     quick_without_twins=True,
 )
-CHECKABLE_KERNELS = Table(cells=checkable_kernels, quick_without_twins=True)
-BATCHES = Table(cells=batches, full_only=frozenset(LAYOUTS) - frozenset(QUICK_LAYOUTS), quick_without_twins=True)
-IN_PLACE = Table(cells=in_place)
-GRADIENTS = Table(cells=gradients)
-BATCHED_GRADIENTS = Table(
+CHECKABLE_KERNELS = CellTable(cells=checkable_kernels, quick_without_twins=True)
+BATCHES = CellTable(cells=batches, full_only=frozenset(LAYOUTS) - frozenset(QUICK_LAYOUTS), quick_without_twins=True)
+IN_PLACE = CellTable(cells=in_place)
+GRADIENTS = CellTable(cells=gradients)
+BATCHED_GRADIENTS = CellTable(
     cells=lambda platform: _differentiable(in_first_dtype(platform, BATCHED_SIZE), why_no_gradient)
 )
-SMALL_GRADIENTS = Table(cells=small_gradients)
-DRAWN_GRADIENTS = Table(cells=lambda platform: _differentiable(in_first_dtype(platform), why_no_gradient))
-TANGENTS = Table(cells=tangents)
+SMALL_GRADIENTS = CellTable(cells=small_gradients)
+DRAWN_GRADIENTS = CellTable(cells=lambda platform: _differentiable(in_first_dtype(platform), why_no_gradient))
+TANGENTS = CellTable(cells=tangents)

@@ -2,7 +2,7 @@
 
 The test takes a :class:`suites.cells.case.Case` named ``case``, usually with an ``evidence``::
 
-    @check("sizes", sees="errors at some sizes alone", cells=KERNELS)
+    @check("sizes", sees="errors at some sizes only", cells=KERNELS)
     def test_every_size_is_right(case, evidence): ...
 
 The name is the ``mode`` of the check's records and a column of the tables. The kill matrix (``nox -s mutants``)
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from suites.cells.case import Case
 from suites.cells.selection import Selection
-from suites.cells.tables import Table
+from suites.cells.tables import CellTable
 from suites.errors import SelectionError
 
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -33,7 +33,7 @@ FILES = ("calls", "sizes", "memory", "state", "batches", "devices", "refusals", 
 
 
 class CheckError(SelectionError):
-    """A check is not registered, or not as it should be."""
+    """A check is not registered, or its registration is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Check:
 
     name: str
     sees: str
-    cells: Table
+    cells: CellTable
     file: Path
     function: str
     test: Callable[..., Any]
@@ -60,7 +60,7 @@ class Check:
 _REGISTERED: dict[str, Check] = {}
 
 
-def check(name: str, *, sees: str, cells: Table) -> Callable[[Test], Test]:
+def check(name: str, *, sees: str, cells: CellTable) -> Callable[[Test], Test]:
     """Returns a decorator that registers a test as a check, and leaves the test as it is.
 
     Args:
@@ -73,16 +73,16 @@ def check(name: str, *, sees: str, cells: Table) -> Callable[[Test], Test]:
     """
 
     def register(test: Test) -> Test:
-        found = Check(
+        entry = Check(
             name=name, sees=sees, cells=cells,
             file=Path(inspect.getfile(sys.modules[test.__module__])).resolve(), function=test.__name__,
             test=test,
         )  # fmt: skip
-        where = f"{found.file}: {found.function}"
+        where = f"{entry.file}: {entry.function}"
         other = _REGISTERED.get(name)
-        if other is not None and (other.file, other.function) != (found.file, found.function):
+        if other is not None and (other.file, other.function) != (entry.file, entry.function):
             raise CheckError(f"{where}: {name!r} is the name of {other.function} in {other.file} already. Rename one.")
-        _REGISTERED[name] = found
+        _REGISTERED[name] = entry
         return test
 
     return register
@@ -91,42 +91,42 @@ def check(name: str, *, sees: str, cells: Table) -> Callable[[Test], Test]:
 @functools.cache
 def checks() -> tuple[Check, ...]:
     """Returns all checks in the order of tables."""
-    found = []
-    for file in sorted(Path(__file__).resolve().parent.glob("test_*.py"), key=_place):
+    ordered = []
+    for file in sorted(Path(__file__).resolve().parent.glob("test_*.py"), key=_position):
         importlib.import_module(f"{__package__}.{file.stem}")
-        found += [each for each in _REGISTERED.values() if each.file == file]
-    return tuple(found)
+        ordered += [each for each in _REGISTERED.values() if each.file == file]
+    return tuple(ordered)
 
 
-def _place(file: Path) -> int:
-    """The place of a file in tables; new ones come last."""
+def _position(file: Path) -> int:
+    """Returns the position of a file in tables; new files come last."""
     name = file.stem.removeprefix("test_")
     return FILES.index(name) if name in FILES else len(FILES)
 
 
 def check_of(file: Path, function: str) -> Check | None:
-    """Returns the check that a test in an imported file makes; None if it is not registered."""
+    """Returns the check of a test in an imported file; None if it is not registered."""
     path = file.resolve()
     return next((each for each in _REGISTERED.values() if (each.file, each.function) == (path, function)), None)
 
 
 def check_of_id(nodeid: str) -> Check | None:
-    """Returns the check that a test makes, by pytest's id of the test; None if there is none."""
+    """Returns the check of a test, by pytest's id of the test; None if there is none."""
     function = nodeid.partition("[")[0].rpartition("::")[2]
     return next((each for each in checks() if each.function == function), None)
 
 
 def unregistered(file: Path, function: str) -> str:
-    """Says what to do about an unregistered test in a file of checks."""
+    """Returns an error about an unregistered test in a file of checks, with the cure."""
     return (
-        f"{file}: {function} is not registered. Decorate it: @check('name', sees='what it is there for', "
+        f"{file}: {function} is not registered. Decorate it: @check('name', sees='the faults that it finds', "
         "cells=KERNELS), from suites.checks.register import check, from suites.cells.tables import KERNELS."
     )
 
 
 @functools.cache
 def cells_of(check: Check, selection: Selection) -> tuple[Case, ...]:
-    """Returns the cases that a selection chooses for a check."""
+    """Returns the cases of a check in a selection."""
     return tuple(cell.values[0] for cell in check.cells.chosen(selection))
 
 

@@ -1,4 +1,4 @@
-"""Runs a kernel that has failed a few times more, to tell why: a race, state between calls, or memory never set."""
+"""Runs a failed kernel a few times more, to find the cause: a race, state between calls, or uninitialized memory."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from suites.checks.judging.memory import POISONS, run_poisoned, unwritten
 from suites.guards.filled_heap import FILLS, filled_heap
 from suites.kernels.numba_cpu.copies import with_options
 from suites.numerics.arrays import Array, Inputs, same_bits, specs
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 TRIES = 10
-"""How often loops of calls look for a race in a kernel that has failed: on a busy machine threads rarely meet."""
+"""How often loops of calls look for a race in a failed kernel: on a busy machine threads rarely overlap."""
 
 SETS = 2
-"""Inputs that loops of calls take in turn."""
+"""Sets of inputs of a loop of calls."""
 
 VARYING = (Status.WRONG_VALUE, Status.NONDETERMINISTIC, Status.UNWRITTEN_OUTPUT)
-"""What a race, state and memory that nobody set may look like."""
+"""The statuses that a race, state or uninitialized memory may cause."""
 
 
-def with_cause(case: Case, verdict: Verdict) -> Verdict:
-    """Adds to the verdict of a check why the results of the kernel vary, if they do."""
+def with_cause(case: Case, verdict: ResultVerdict) -> ResultVerdict:
+    """Adds a cause to the verdict of a check, if the results of the kernel vary."""
     try:
         sample = replace(case, variant=None, size=case.operator.sizes.check[-1])
         cause = _cause(sample) if verdict.status in VARYING else None
@@ -70,7 +70,7 @@ class _Runs:
 def _cause(case: Case) -> str | None:
     with case.placed():
         runs = _Runs(case)
-        return next((found for look in _CAUSES for found in look(runs)), None)
+        return next((cause for look in _CAUSES for cause in look(runs)), None)
 
 
 def _race(runs: _Runs) -> Iterator[str]:
@@ -91,12 +91,12 @@ def _race(runs: _Runs) -> Iterator[str]:
 
 
 def race_sizes(case: Case) -> tuple[int, int]:
-    """Returns sizes that show races: a small one where threads share few elements, a long one where they share all."""
+    """Returns sizes that show races: a small one, where threads write few elements, and a long one."""
     return case.size, long_size(case)
 
 
 def race_inputs(case: Case, size: int) -> list[Inputs]:
-    """Returns inputs of which no kernel may lose a term: the sums of their numbers are exact."""
+    """Returns inputs whose sums are exact, so that the result shows any term that a kernel loses."""
     return [whole_numbers(case.operator, inputs, seed) for seed, inputs in enumerate(case.samples(SETS, size))]
 
 
@@ -112,9 +112,9 @@ def _state(runs: _Runs) -> Iterator[str]:
     runs(other)
     now = runs(first)
     if runs.is_right(now, other) and not runs.is_right(now, first):
-        yield "keeps state between calls: a call gives the result of the call before, which had other inputs"
+        yield "keeps state between calls: a call returns the result of the call before it, on other inputs"
     if not same_bits(now, again):
-        yield "keeps state between calls: after a call on other inputs the result is another one"
+        yield "keeps state between calls: after a call on other inputs the result changes"
 
 
 def _unset_output(runs: _Runs) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _unset_output(runs: _Runs) -> Iterator[str]:
         return
     for index, (one, other) in enumerate(zip(filled, zeroed, strict=True)):
         if ((one != other) & ~unwritten(((one, POISONS[1]), (other, 0)))).any():
-            right = ", and is right only where that holds zeros" if runs.is_right(zeroed, inputs) else ""
+            right = ", and is right only if the output holds zeros" if runs.is_right(zeroed, inputs) else ""
             yield f"reads output {index} before it sets it{right}"
 
 
@@ -135,4 +135,4 @@ def _unset_memory(runs: _Runs) -> Iterator[str]:
 
 
 _CAUSES: tuple[Callable[[_Runs], Iterator[str]], ...] = (_race, _state, _unset_output, _unset_memory)
-"""What is looked for, in this order: each one supposes that those before it were not found."""
+"""The causes to look for, in this order: each one assumes that the earlier ones were not found."""

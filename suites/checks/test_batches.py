@@ -49,7 +49,7 @@ def _batch(case: Case) -> tuple[list[Inputs], list[Any], list[int | None]]:
     return elements, operands, [axis if i in batched else None for i in range(count)]
 
 
-@check("vmap0", sees="batches without elements", cells=TRANSFORMED_KERNELS)
+@check("vmap0", sees="errors on batches without elements", cells=TRANSFORMED_KERNELS)
 def test_batch_of_none_gives_results_of_none(case: Case, evidence: Evidence) -> None:
     inputs = case.inputs()
     with case.placed():

@@ -7,11 +7,11 @@ import bridge
 from reports import Status
 from suites.cells.case import Case
 from suites.cells.tables import EDGE_CASES, EXPORTED_KERNELS, KERNELS_IN_EVERY_DTYPE, SAMPLES, TRANSFORMED_KERNELS
-from suites.checks.drawn.decided import Undecided, judge_battery, judged, with_cure
+from suites.checks.drawn.drawn_truth import NoTruthError, drawn_truth, judge_battery, with_cure
 from suites.checks.drawn.session_choices import depth
 from suites.checks.judging.cell_verdict import judge_kernel, judge_results
 from suites.checks.judging.evidence import Evidence
-from suites.checks.judging.reasons import described
+from suites.checks.judging.reasons import error_text
 from suites.checks.register import check
 
 PATTERN_SIZES = ((33,), (33, 1031))
@@ -24,7 +24,7 @@ PATTERN_SIZES = ((33,), (33, 1031))
     cells=SAMPLES,
 )
 def test_compiled_program_calls_the_kernel_and_writes_every_element_right(case: Case, evidence: Evidence) -> None:
-    evidence.require(judge_kernel(case.operator, case.backend, case.inputs(), case.device), whole=True)
+    evidence.require(judge_kernel(case.operator, case.backend, case.inputs(), case.device), every_element=True)
 
 
 @check("edges", sees="special values, empty inputs, degenerate structures", cells=EDGE_CASES)
@@ -34,10 +34,10 @@ def test_edge_case_is_right(case: Case, evidence: Evidence) -> None:
         evidence.require(judge_kernel(operator, case.backend, inputs, case.device))
         return
     # A derived truth holds for special values only where every intermediate result is defined.
-    special = judged(operator, str(case.variant), inputs)
+    special = drawn_truth(operator, str(case.variant), inputs)
     verdict = judge_kernel(operator, case.backend, inputs, case.device, by=special.judge)
     if verdict.status is Status.UNCHECKED and not special.share:
-        evidence.seen()  # no element has one right value, but the kernel has written all, and nothing else
+        evidence.seen()  # no element can be judged, but the kernel has written all elements, and no other memory
     else:
         evidence.require(with_cure(operator, inputs, verdict))
 
@@ -52,7 +52,7 @@ def test_drawn_inputs_are_right(case: Case, evidence: Evidence) -> None:
         for size in PATTERN_SIZES[depth()]:
             for name, verdict in judge_battery(case.operator, case.backend, case.dtype, size, case.device):
                 evidence.require(verdict, f"pattern {name!r}")
-    except Undecided as reason:
+    except NoTruthError as reason:
         evidence.fail(Status.UNCHECKED, str(reason))
 
 
@@ -67,7 +67,7 @@ def test_the_other_precision_mode_changes_nothing(case: Case, evidence: Evidence
     evidence.require(judge_results(case.operator, inputs, compiled), "compiled")
 
 
-@check("export", sees="what a serialised program does not carry along", cells=EXPORTED_KERNELS)
+@check("export", sees="code or data that a serialised program does not contain", cells=EXPORTED_KERNELS)
 def test_exported_program_is_right(case: Case, evidence: Evidence) -> None:
     inputs = case.inputs()
     with case.placed():
@@ -76,6 +76,6 @@ def test_exported_program_is_right(case: Case, evidence: Evidence) -> None:
         try:
             program = export.deserialize(exported(*inputs).serialize())
         except Exception as error:  # JAX says which operation of the function it cannot serialise
-            evidence.fail(Status.RUNTIME_ERROR, f"cannot be exported: {described(error)}")
+            evidence.fail(Status.RUNTIME_ERROR, f"cannot be exported: {error_text(error)}")
         results = program.call(*map(jax.device_put, inputs))
     evidence.require(judge_results(case.operator, inputs, results))

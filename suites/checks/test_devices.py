@@ -54,7 +54,7 @@ def _splits(case: Case) -> Iterator[tuple[Inputs, list[PartitionSpec]]]:
         inputs = case.operator.sample(case.dtype, size, SEED)
         shapes = enumerate(array.shape for array in inputs)
         even = [(index, axis) for index, shape in shapes for axis, extent in enumerate(shape) if extent % 2 == 0]
-        for chosen in (*(frozenset([place]) for place in even), frozenset(even)):
+        for chosen in (*(frozenset([pair]) for pair in even), frozenset(even)):
             if chosen not in tried:
                 tried.add(chosen)
                 yield inputs, [_spec(index, array.ndim, chosen) for index, array in enumerate(inputs)]

@@ -1,4 +1,4 @@
-"""Checks that a kernel stays inside its arrays, reads what is in them now, and leaves others' memory alone."""
+"""Checks that a kernel stays inside its arrays, reads their current contents, and changes no other memory."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ from suites.checks.register import check
 from suites.numerics.arrays import Array, Inputs, fingerprint, specs
 
 STEPS = 4
-"""Steps of a loop: in each one the result is the next input."""
+"""Steps of a loop in which each result is the next input."""
 
 LEAST = 16
-"""Inputs with fewer elements are parameters: another value may not fit the other inputs."""
+"""Inputs with fewer elements are parameters: another value may contradict the other inputs."""
 
 
 @check(
@@ -77,8 +77,8 @@ def test_every_index_is_inside_its_array(case: Case, evidence: Evidence) -> None
             try:
                 jax.block_until_ready(program(*map(jax.device_put, inputs)))
             except jax.errors.JaxRuntimeError as error:
-                _, found, message = str(error).partition("IndexError: ")
-                if not found:
+                _, separator, message = str(error).partition("IndexError: ")
+                if not separator:
                     raise
                 evidence.fail(Status.OUT_OF_BOUNDS, f"{name}: {message.strip()}")
             evidence.seen()
@@ -102,22 +102,22 @@ def test_other_contents_at_the_same_addresses_give_their_own_results(case: Case,
 
 
 def _contents(first: Inputs, second: Inputs) -> Iterator[tuple[str, Inputs]]:
-    """Yields what the memory holds in turn. Between two calls only one input changes, except at the end.
+    """Yields the contents of the memory for each call. Between two calls only one input changes, except at the end.
 
-    A kernel that keeps a result may look at addresses, first elements, a sum or every tenth element. So one value
-    changes, or two values change places.
+    A kernel that caches a result may compare addresses, first elements, a sum or every tenth element. So one value
+    changes, or two values are exchanged.
     """
     yield "first values", first
     for index, (array, other) in enumerate(zip(first, second, strict=True)):
         if _is_structure(array, other):
             continue
-        place = array.size // 2 | 1  # odd, and away from both ends: no coarse sample meets it
-        others = np.flatnonzero(array.reshape(-1) != array.flat[place])
+        middle = array.size // 2 | 1  # odd, and away from both ends, so that a coarse sample does not include it
+        others = np.flatnonzero(array.reshape(-1) != array.flat[middle])
         inner = others[(others > array.size // 4) & (others < array.size - 1)]
         another = int(inner[len(inner) // 3] if inner.size else others[0])
         changed, exchanged = array.copy(), array.copy()
-        changed.flat[place] = array.flat[another]
-        exchanged.flat[[place, another]] = array.flat[[another, place]]
+        changed.flat[middle] = array.flat[another]
+        exchanged.flat[[middle, another]] = array.flat[[another, middle]]
         for what, now in (("one value changed", changed), ("two values exchanged", exchanged)):
             yield f"input {index} at the same address, {what}", (*first[:index], now, *first[index + 1 :])
             yield "first values again", first
@@ -126,7 +126,7 @@ def _contents(first: Inputs, second: Inputs) -> Iterator[tuple[str, Inputs]]:
 
 
 def _is_structure(array: Array, other: Array) -> bool:
-    """Whether single values must not change: parameters, sorted arrays such as offsets, permutations, constants."""
+    """Tells whether single values must not change: parameters, sorted arrays, permutations, constants."""
     flat = array.reshape(-1)
     if array.size < LEAST or (flat == flat[0]).all():
         return True
@@ -144,27 +144,27 @@ def _donate(case: Case, evidence: Evidence, call: Any, donated: tuple[int, ...])
         warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
         results = jax.jit(call, donate_argnums=donated)(*arguments)
     evidence.require(judge_results(case.operator, inputs, results), "donated")
-    kept = [index for index in range(len(inputs)) if index not in donated]
-    evidence.require_unchanged(fingerprint([inputs[i] for i in kept]), [np.asarray(arguments[i]) for i in kept])
+    others = [index for index in range(len(inputs)) if index not in donated]
+    evidence.require_unchanged(fingerprint([inputs[i] for i in others]), [np.asarray(arguments[i]) for i in others])
 
 
 @check(
     "in place",
-    sees="an update in place that callers see, or that goes wrong where memory is really shared",
+    sees="an update in place that changes a caller's array, or is wrong if input and output share memory",
     cells=IN_PLACE,
 )
 def test_updates_in_place_are_values_to_everybody(case: Case, evidence: Evidence) -> None:
-    """XLA may give an input's memory away if nobody needs it: the caller, the program or a loop decides."""
+    """XLA may reuse the memory of an input that is not used again: the caller, the program or a loop decides this."""
     operator, inputs = case.operator, case.inputs()
     aliases = operator.kernel(case.backend).aliases(inputs, operator.outputs(*inputs))
     with case.placed():
         call = case.build(inputs)
-        _kept(case, evidence, call, aliases)
+        _require_old_values(case, evidence, call, aliases)
         _donate(case, evidence, call, tuple(aliases))
-        _carried(case, evidence, call, aliases)
+        _require_right_in_loops(case, evidence, call, aliases)
 
 
-def _kept(case: Case, evidence: Evidence, call: Any, aliases: Mapping[int, int]) -> None:
+def _require_old_values(case: Case, evidence: Evidence, call: Any, aliases: Mapping[int, int]) -> None:
     """The program uses the old value after the call."""
     inputs = case.inputs()
 
@@ -177,8 +177,8 @@ def _kept(case: Case, evidence: Evidence, call: Any, aliases: Mapping[int, int])
     evidence.require_unchanged(fingerprint([inputs[i].reshape(-1) for i in aliases]), list(map(np.asarray, old)))
 
 
-def _carried(case: Case, evidence: Evidence, call: Any, aliases: Mapping[int, int]) -> None:
-    """A loop passes each result on as the next input, which lives on in one loop and is dead in the other."""
+def _require_right_in_loops(case: Case, evidence: Evidence, call: Any, aliases: Mapping[int, int]) -> None:
+    """Runs two loops in which each result is the next input: one keeps the inputs, the other does not."""
     inputs = case.inputs()
 
     def called(state: Sequence[jax.Array]) -> Any:
@@ -187,15 +187,15 @@ def _carried(case: Case, evidence: Evidence, call: Any, aliases: Mapping[int, in
             arrays[index] = array
         return call(*arrays)
 
-    def kept(state: Sequence[jax.Array], _: Any) -> Any:
+    def step(state: Sequence[jax.Array], _: Any) -> Any:
         results = called(state)
-        return [results[place] for place in aliases.values()], (state, results)
+        return [results[output] for output in aliases.values()], (state, results)
 
     def last(state: Sequence[jax.Array]) -> Any:
-        return called(jax.lax.fori_loop(0, STEPS - 1, lambda _, each: kept(each, _)[0], list(state)))
+        return called(jax.lax.fori_loop(0, STEPS - 1, lambda _, each: step(each, _)[0], list(state)))
 
     begin = [jax.device_put(inputs[index]) for index in aliases]
-    _, (states, results) = jax.jit(lambda state: jax.lax.scan(kept, state, None, STEPS))(begin)
+    _, (states, results) = jax.jit(lambda state: jax.lax.scan(step, state, None, STEPS))(begin)
     for number in range(STEPS):
         arrays = list(inputs)
         for index, state in zip(aliases, states, strict=True):
@@ -203,4 +203,4 @@ def _carried(case: Case, evidence: Evidence, call: Any, aliases: Mapping[int, in
         verdict = judge_results(case.operator, tuple(arrays), [leaf[number] for leaf in results])
         evidence.require(verdict, f"step {number} of a loop that keeps the input")
     verdict = judge_results(case.operator, tuple(arrays), jax.jit(last)(begin))
-    evidence.require(verdict, f"after {STEPS} steps of a loop that needs the input no more")
+    evidence.require(verdict, f"after {STEPS} steps of a loop that does not keep the input")

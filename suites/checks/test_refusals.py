@@ -1,4 +1,4 @@
-"""Checks that an operator refuses inputs that make no sense, with the error that it declares."""
+"""Checks that an operator refuses invalid inputs with the error that it declares."""
 
 import jax
 import pytest
@@ -10,7 +10,7 @@ from suites.checks.judging.evidence import Evidence
 from suites.checks.register import check
 
 
-@check("errors", sees="bad inputs that are taken as good ones", cells=ERROR_CASES)
+@check("errors", sees="bad inputs that are accepted", cells=ERROR_CASES)
 def test_bad_inputs_are_refused_in_the_operators_own_words(case: Case, evidence: Evidence) -> None:
     inputs, failure = case.error.arrays(), case.error.failures[case.backend]
     try:

@@ -1,7 +1,7 @@
 """Checks that a call gives the same result again: many times, on many threads, and after other calls.
 
-A kernel with parallel loops runs them with each of several numbers of threads. There the order of additions may vary,
-and so may bits, but every result must be right.
+A kernel with parallel loops runs with several numbers of threads. Then the order of additions may vary, and so may the
+bits, but every result must be right.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from suites.checks.judging.call_loops import (
     MOST_S,
     REPEAT_S,
     CallLoop,
-    Turns,
+    LoopRun,
     calls_in,
     is_parallel,
     keeps_bits,
@@ -40,13 +40,13 @@ CALLS = 5
 """Calls on small inputs."""
 
 MOST_CALLS, MOST_CALLS_S = 70_000, 0.25
-"""The most calls on small inputs (a counter of 16 bits overflows), and how long they take at most."""
+"""The most calls on small inputs (enough to overflow a counter of 16 bits), and their most seconds."""
 
 THREADS = ((2,), (2, 4))
 """How many threads call at once, by the depth of the session."""
 
 LOOP_S, PROCESSOR_S = 0.008, 0.15
-"""How long the loop of a thread takes alone, and how long threads compute."""
+"""Seconds of the loop of one thread alone, and seconds of processor time of all threads."""
 
 
 @check(
@@ -76,32 +76,32 @@ def _repeat_large(case: Case, evidence: Evidence, size: int) -> None:
     count = calls_in(loop, REPEAT_S / 4, most=1 << 10)
     for threads in _thread_counts(case):
         with _threads(threads):
-            turns = until_concurrent(loop, count)
+            run = until_concurrent(loop, count)
         where = f"size {size} with {threads} threads"
-        _require_same(case, evidence, sets, turns, count, where)
+        _require_same(case, evidence, sets, run, count, where)
 
 
-def _require_same(case: Case, evidence: Evidence, sets: Sequence[Inputs], turns: Turns, count: int, where: str) -> None:
-    """Requires that no call of a loop gave other results than alone; otherwise says what the first one gave."""
-    if not turns.differing:
+def _require_same(case: Case, evidence: Evidence, sets: Sequence[Inputs], run: LoopRun, count: int, where: str) -> None:
+    """Requires that all calls of a loop gave the same results as alone; a failure names the first other result."""
+    if not run.differing:
         return
-    verdict = judge_results(case.operator, sets[turns.first % len(sets)], turns.results)
+    verdict = judge_results(case.operator, sets[run.first % len(sets)], run.results)
     evidence.fail(
         Status.NONDETERMINISTIC,
-        f"{where}: call {turns.first}: another result than the same call alone ({turns.differing} of {count} such "
+        f"{where}: call {run.first}: another result than the same call alone ({run.differing} of {count} such "
         f"calls){f': {verdict.words}' if verdict.words else ''}",
     )
 
 
 def _thread_counts(case: Case) -> tuple[int, ...]:
-    """Returns the numbers of threads to try: the most, for a kernel without parallel loops."""
+    """Returns the numbers of threads to try: only the largest, for a kernel without parallel loops."""
     most = int(numba.config.NUMBA_NUM_THREADS)
     return (most,) if depth() == 0 or not is_parallel(case) else tuple(sorted({1, min(3, most), most}))
 
 
 @contextlib.contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """Gives the parallel loops that this thread starts ``count`` threads."""
+    """Sets the number of threads of the parallel loops that this thread starts."""
     before = numba.get_num_threads()
     numba.set_num_threads(count)
     try:
@@ -121,18 +121,18 @@ def test_results_stay_the_same_for_thousands_of_calls(case: Case, evidence: Evid
         loop = prepare(case, sets, case.device)
         evidence.require_elements(case.operator, sets, loop.expected, "call")
         count = calls_in(loop, MOST_CALLS_S, most=MOST_CALLS)
-        _require_same(case, evidence, sets, loop.turns(count), count, "in a row")
+        _require_same(case, evidence, sets, loop.run(count), count, "in a row")
 
 
 @check(
     "threads",
-    sees="state shared by calls that overlap on one device; shard overlaps those of several",
+    sees="state shared by calls that overlap on one device; shard overlaps calls on several",
     cells=KERNELS,
 )
 def test_concurrent_calls_are_right(case: Case, evidence: Evidence) -> None:
     """Runs loops of calls on several threads, until they have computed for long enough.
 
-    Small inputs may share a scratch memory that large ones have of their own.
+    Small inputs may use a shared scratch memory, while large ones allocate their own.
     """
     for size in sorted({large_size(case), case.operator.sizes.check[-1]} if depth() else {large_size(case)}):
         _overlap_at(case, evidence, size)
@@ -158,6 +158,6 @@ def _overlap(case: Case, evidence: Evidence, own: list[list[Inputs]], loops: Seq
     with ThreadPoolExecutor(len(loops)) as pool:
         while time.perf_counter() - begin <= MOST_S and time.process_time() - processor < PROCESSOR_S:
             together = Barrier(len(loops))
-            found = pool.map(lambda loop, together=together: (together.wait(), loop.turns(count))[1], loops)
-            for thread, turns in enumerate(list(found)):
-                _require_same(case, evidence, own[thread], turns, count, f"thread {thread}")
+            runs = pool.map(lambda loop, together=together: (together.wait(), loop.run(count))[1], loops)
+            for thread, run in enumerate(list(runs)):
+                _require_same(case, evidence, own[thread], run, count, f"thread {thread}")

@@ -1,4 +1,4 @@
-"""Implements ``clean``: deletes what this project keeps between sessions, and says how much. Recorded runs stay."""
+"""Implements ``clean``: deletes the files that this project caches between sessions. Recorded runs stay."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from reports.options import Exit
 
 
 def clean() -> Exit:
-    """Deletes the machine code of handlers, which is made again when it is needed."""
+    """Deletes the machine code of handlers. The next call compiles it again."""
     failed = False
-    for what, path in _found():
+    for what, path in _folders():
         size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
         shutil.rmtree(path, ignore_errors=True)
         if path.exists():
@@ -25,7 +25,7 @@ def clean() -> Exit:
     return Exit.COULD_NOT_RUN if failed else Exit.FINE
 
 
-def _found() -> Iterator[tuple[str, Path]]:
-    # Only folders of our own names: a user may have named any folder as the cache.
+def _folders() -> Iterator[tuple[str, Path]]:
+    # Only folders with names of this project: the user can choose any folder as the cache.
     natives = sorted(cache_folder().glob("native-*"))
     yield from (("machine code of handlers", path) for path in natives if path.is_dir())

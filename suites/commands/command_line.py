@@ -37,12 +37,12 @@ _RAW = argparse.RawDescriptionHelpFormatter
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     # Everything after "--" is for pytest: argparse would take the value of an unknown option for a file.
-    end = given.index("--") if "--" in given else len(given)
-    options = parsed(given[:end])
-    options.pytest = given[end + 1 :]
-    options.typed = given[:end]
+    end = words.index("--") if "--" in words else len(words)
+    options = parsed(words[:end])
+    options.pytest = words[end + 1 :]
+    options.typed = words[:end]
     if options.pytest and not options.takes_pytest:
         print(f"{options.prog}: takes no arguments after --.", file=sys.stderr)
         return int(Exit.COULD_NOT_RUN)
@@ -86,14 +86,14 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def selection_of(options: argparse.Namespace) -> Selection:
-    """Returns the selection of a command. It is quick by default, but a user's own operators are validated in full."""
-    chosen = Selection.of(options)
-    is_full = chosen.sources and options.name == "validate"
-    return replace(chosen, profile=options.profile or ("full" if is_full else "quick"))
+    """Returns the selection of a command. The default profile is quick, but ``validate FILE`` uses full."""
+    selection = Selection.of(options)
+    is_full = selection.sources and options.name == "validate"
+    return replace(selection, profile=options.profile or ("full" if is_full else "quick"))
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Tells whether Ctrl-C caused an exception: an extension module whose import it stops raises another one."""
+    """Tells whether Ctrl-C caused an exception. During the import of an extension module it becomes an ImportError."""
     return INTERRUPTION.happened or (
         error is not None
         and (isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__cause__ or error.__context__))
@@ -137,7 +137,7 @@ def _validate(options: argparse.Namespace) -> Exit:
         return Exit.COULD_NOT_RUN  # pytest has said why
     if outcome.path is None or (outcome.refusal and not outcome.left):
         ended = "interrupted" if outcome.interrupted else f"pytest ended with exit code {outcome.code}"
-        raise SelectionError(outcome.refusal or f"{ended} before a check was made, so nothing was recorded.")
+        raise SelectionError(outcome.refusal or f"{ended} before the first check ran, so nothing was recorded.")
     nothing_left = options.resume is not None and outcome.code == _NO_TESTS
     # A resumed run has cells of earlier sessions, which count as well.
     if to_page or nothing_left or outcome.interrupted:
@@ -145,7 +145,7 @@ def _validate(options: argparse.Namespace) -> Exit:
     else:
         from suites.validate.verdicts import show_verdicts
 
-        code = show_verdicts(options, outcome, shows=_shows(options, outcome.path), typed=_typed(options))
+        code = show_verdicts(options, outcome, shows=_show_command(options, outcome.path), typed=_typed(options))
     _say_how_to_go_on(options, outcome)
     if code is Exit.FINE and outcome.code not in (0, _NO_TESTS):
         raise SelectionError(f"pytest ended with exit code {outcome.code}; what was recorded is in {outcome.path}.")
@@ -210,7 +210,7 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
     Args:
         options: The options of the command.
         path: The run file.
-        says: Whether to say what is missing in the run; how an interrupted session goes on is said elsewhere.
+        says: Whether to print the doubts of the judgement. After an interruption the command prints how to go on.
         tables: Whether to show the tables.
     """
     from reports.judgement import judge
@@ -227,35 +227,35 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
     for line in judgement.lines if says else ():
         print(visible(f"{options.prog}: {line}"), file=sys.stderr)
     count = len(last_by_cell(run.records))
-    print(f"{count} cells, recorded in {path}; show them again: {_shows(options, path)}", file=sys.stderr)
+    print(f"{count} cells, recorded in {path}; show them again: {_show_command(options, path)}", file=sys.stderr)
     return judgement.exit
 
 
-def _shows(options: argparse.Namespace, path: Path) -> str:
-    """The command that shows a run, from the folder where the session was started."""
+def _show_command(options: argparse.Namespace, path: Path) -> str:
+    """Returns the command that shows a run, from the folder where the session was started."""
     from reports.records.store import run_id
 
     return shlex.join(["kernel-bridge", "show", run_id(path), *(["--runs", options.runs] if options.runs else [])])
 
 
 def _with_resumed_run(options: argparse.Namespace, outcome: Any) -> Any:
-    """Returns how a session ended; one that was interrupted before its first cell has the run that it resumed."""
+    """Returns how a session ended, with the path of the resumed run if no cell ended before the interruption."""
     if outcome.path is None and outcome.interrupted and options.resume:
         return replace(outcome, path=find_run(options.resume))
     return outcome
 
 
 def _typed(options: argparse.Namespace) -> list[str]:
-    """The words after the name of the command, without ``--resume RUN``."""
+    """Returns the words after the name of the command, without ``--resume RUN``."""
     typed = [word for word in options.typed[1:] if word]
     if "--resume" in typed:
-        place = typed.index("--resume")
-        del typed[place : place + 2]
+        index = typed.index("--resume")
+        del typed[index : index + 2]
     return typed
 
 
 def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
-    """Says how to continue a session that did not come to its end."""
+    """Prints how to continue a session that ended early."""
     if not (outcome.refusal or outcome.interrupted):
         return
     typed = [*_typed(options), "--resume", str(outcome.path)]
@@ -271,9 +271,9 @@ def _announce(text: str) -> None:
 
 
 class _ShowVersion(argparse.Action):
-    """Prints the version, which takes an import that other commands make later."""
+    """Prints the version. The import of ``bridge`` takes time, so it waits until the option is used."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *given: object) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: object) -> None:
         from bridge import __version__
 
         print(f"kernel-bridge {__version__}")
@@ -292,12 +292,14 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
     commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, command: Any, text: str, example: str, *names: str, pytest: bool = False) -> Any:
-        more = "arguments after -- go to pytest, as in: -- -k vmap\n\n" if pytest else ""
+        more = "arguments after -- go to pytest, for example: -- -k vmap\n\n" if pytest else ""
         epilog = f"{more}{EXIT_HELP}\nexample:\n  kernel-bridge {example}"
-        found = commands.add_parser(name, help=text, description=text, epilog=epilog, formatter_class=_RAW)
-        found.set_defaults(command=command, name=name, prog=found.prog, takes_pytest=pytest, reads_runs=False)
-        add_options(found, *names)
-        return found
+        command_parser = commands.add_parser(name, help=text, description=text, epilog=epilog, formatter_class=_RAW)
+        command_parser.set_defaults(
+            command=command, name=name, prog=command_parser.prog, takes_pytest=pytest, reads_runs=False
+        )
+        add_options(command_parser, *names)
+        return command_parser
 
     cells = (*CELLS, "device")
     validate = add(
@@ -317,8 +319,8 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
     listing.set_defaults(profile="quick")
     compare = add(
-        "compare", _compare, "compare two recorded runs, or time two git revisions in turns", "compare HEAD~1 --gate",
-        "gate", *cells, "profile", "processes", "minutes", "timeout", "format", "summary", "runs",
+        "compare", _compare, "compare two recorded runs, or time two git revisions", "compare HEAD~1 --gate", "gate",
+        *cells, "profile", "processes", "minutes", "timeout", "format", "summary", "runs",
     )  # fmt: skip
     compare.usage = f"{compare.prog} BASE [HEAD] [FILE ...] [options]"
     compare.add_argument(

@@ -1,4 +1,4 @@
-"""Lists operators with their kernels: the dtypes that are checked, and why others are skipped."""
+"""Implements ``list``: the kernels of each operator, the dtypes that are checked, and why others are skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from suites.cells.catalogue import operators
 from suites.cells.grid import backends, why_skipped
 from suites.cells.selection import Selection
 from suites.declare.domain import Domain
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.numerics.derived import explain_truth
 
@@ -42,18 +42,18 @@ def _truths(selection: Selection) -> Iterator[str]:
     for name, operator in operators().items():
         if operator.derives_truth and (not selection.operators or name in selection.operators):
             inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], SEED)
-            found = operator.tolerance and f"tolerance {operator.tolerance:g} of the largest result, as declared"
-            yield f"{name}: truth from the reference, {found or explain_truth(operator.reference, inputs)}"
+            note = operator.tolerance and f"tolerance {operator.tolerance:g} of the largest result, as declared"
+            yield f"{name}: truth from the reference, {note or explain_truth(operator.reference, inputs)}"
 
 
 def _domains(selection: Selection) -> Iterator[str]:
-    """Yields a line about the values that are drawn for each operator with an input that takes not all of its dtype."""
+    """Yields a line about the drawn values of each operator that does not accept every value of a dtype."""
     for name, operator in operators().items():
         domains = operator.effective_domains
         if any(domain != Domain() for domain in domains) and (not selection.operators or name in selection.operators):
             names = input_names(operator.reference, len(domains))
-            said = ", ".join(f"{each} {domain}" for each, domain in zip(names, domains, strict=True))
-            yield f"{name}: drawn values: {said}"
+            values = ", ".join(f"{each} {domain}" for each, domain in zip(names, domains, strict=True))
+            yield f"{name}: drawn values: {values}"
 
 
 def _row(operator: Operator, backend: Backend, platform: str) -> Row:

@@ -26,16 +26,16 @@ from reports.render.visible import visible
 
 
 def merge(names: Sequence[str], runs: str | Path | None = None) -> Path:
-    """Writes a run with the cells of all parts; each keeps the header of the machine that it ran on.
+    """Writes a run with the cells of all parts; each cell keeps the header of its machine.
 
-    A run with a missing part is left without its last line, so that nobody takes it for a complete one.
+    If a part is missing, the run gets no last line, so it counts as incomplete.
 
     Args:
         names: The parts: runs as :func:`reports.find_run` takes them, in any order.
         runs: The folder of the runs.
 
     Raises:
-        ReportError: A run is no part, or a part of something else, or is given twice.
+        ReportError: A run is no part, or a part of another run, or is given twice.
     """
     parts: dict[int, RunFile] = {}
     first: Run | None = None
@@ -54,8 +54,8 @@ def merge(names: Sequence[str], runs: str | Path | None = None) -> Path:
     path = run_path(new_run_id(), runs)
     for number in sorted(parts):
         _append(path, parts[number])
-    is_whole = not missing and all(run.end is not None for run in parts.values())
-    if is_whole:
+    is_complete = not missing and all(run.end is not None for run in parts.values())
+    if is_complete:
         with RunWriter(path, load_run(path).headers[0]) as writer:
             writer.end(int(judge(load_run(path), has_ended=True).exit))
     for text in (f"part {each} is missing" for each in missing):
@@ -66,7 +66,7 @@ def merge(names: Sequence[str], runs: str | Path | None = None) -> Path:
 
 def _header(run: RunFile) -> Run:
     if not run.headers or run.headers[0].part is None:
-        raise RunUnreadable(f"{visible(str(run.path))}: is no part of a run: it was recorded without --part.")
+        raise RunUnreadable(f"{visible(str(run.path))}: is not a part of a run: it was recorded without --part.")
     if run.problems:
         raise RunUnreadable(run.problems[0])
     return run.headers[0]
@@ -83,8 +83,8 @@ def _require_alike(path: Path, first: Run, header: Run) -> None:
     }
     for what, fact in facts.items():
         if fact(first) != fact(header):
-            said = f"{what}: {fact(header)!r}, the first part has {fact(first)!r}"
-            raise RunUnreadable(f"{path}: is a part of something else. {said}.")
+            difference = f"{what}: {fact(header)!r}, the first part has {fact(first)!r}"
+            raise RunUnreadable(f"{path}: is a part of another run. {difference}.")
 
 
 def _append(path: Path, run: RunFile) -> None:

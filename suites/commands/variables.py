@@ -1,4 +1,4 @@
-"""Refuses environment variables of this project that it does not know: a misspelt one would be without effect."""
+"""Refuses unknown environment variables that begin with this project's prefix: a misspelt one would do nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from suites.cells.selection import SelectionError
 
 PREFIX = "KERNEL_BRIDGE_"
 
-KNOWN = ("BACKEND", "CACHE_DIR", "DEBUG", "EVENTS", "MACHINE", "RUNS")
+NAMES = ("BACKEND", "CACHE_DIR", "DEBUG", "EVENTS", "MACHINE", "RUNS")
 """The names that follow the prefix."""
 
 
@@ -17,10 +17,10 @@ def require_known_variables() -> None:
     """Requires that each environment variable with the prefix is known.
 
     Raises:
-        SelectionError: One is not. With ``KERNEL_BRIDGE_RUN``, say, runs would go into another folder than was meant.
+        SelectionError: One is unknown. With ``KERNEL_BRIDGE_RUN``, for example, runs would go into the default folder.
     """
-    known = [PREFIX + name for name in KNOWN]
+    names = [PREFIX + name for name in NAMES]
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, 1) or known
+        if name.startswith(PREFIX) and name not in names:
+            near = difflib.get_close_matches(name, names, 1) or names
             raise SelectionError(f"the environment variable {name} is unknown. Did you mean {' or '.join(near)}?")

@@ -1,1 +1,1 @@
-"""Times two revisions side by side, or compares two recorded runs."""
+"""Times two revisions in interleaved processes, or compares two recorded runs."""

@@ -1,4 +1,4 @@
-"""Implements ``compare``: of two recorded runs, or of two revisions that it times in turns; ``--gate`` decides."""
+"""Implements ``compare``: of two recorded runs, or of two revisions that it times; ``--gate`` decides by a policy."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from reports.statistics.decision import MANY
 from reports.statistics.verdict_codes import Code, Verdict
 from suites.bench.command import PROCESSES
 from suites.cells.selection import Selection
-from suites.compare.alternation import Measured, measure
-from suites.compare.compared import TwoRevisions, TwoRuns, find_compared, split_names
+from suites.compare.interleaving import RunPair, measure
+from suites.compare.names import TwoRevisions, TwoRuns, resolve_names, split_names
 from suites.compare.revisions.repository import SHORT
-from suites.compare.revisions.side import Side
-from suites.compare.revisions.sides import Sides, make_sides
+from suites.compare.revisions.revision import Revision
+from suites.compare.revisions.revision_pair import RevisionPair, prepare_revisions
 from suites.errors import RevisionError
 
 
@@ -43,51 +43,51 @@ def compare(options: argparse.Namespace) -> Exit:
     """Compares the runs or the revisions that the options name, and shows the table, or the decision of the gate.
 
     Raises:
-        PolicyError: The policy makes no sense, or names no base.
-        RevisionError: A name stands for nothing, or a revision cannot be timed.
+        PolicyError: The policy is invalid, or names no base.
+        RevisionError: A name is neither a run nor a revision, or a revision cannot be timed.
         ReportError: A run cannot be read, or nothing can be recorded.
     """
     policy, home = find_policy(Path.cwd()) if options.gate else (Policy(), Path.cwd())
     base, head, files = split_names(options.names or [_base(policy, home, gates=options.gate)])
     selection = _selected(options, files, policy, home)
-    found = find_compared(base, head, selection, options.runs)
+    pair = resolve_names(base, head, selection, options.runs)
     notes: list[str] = []
-    if isinstance(found, TwoRuns):
+    if isinstance(pair, TwoRuns):
         if files:
             raise RevisionError(f"two runs are compared as they were recorded: leave {files[0]} out.")
-        runs = read_recorded(found.base), read_recorded(found.head)
+        runs = read_recorded(pair.base), read_recorded(pair.head)
     else:
         _require_writable(options.runs)
-        found = _change(found, base, head, notes) if options.gate else found
-        measured, policy = _timed(found, selection, options)
+        pair = _change(pair, base, head, notes) if options.gate else pair
+        measured, policy = _measure(pair, selection, options)
         runs = measured.base, measured.head
         notes += measured.notes
     if options.gate:
         recorded = {str(run.headers[-1].device.platform) for run in runs}
-        platforms = recorded if isinstance(found, TwoRuns) else {options.device}
-        decision = decided(policy, runs, options, platforms=platforms)
+        platforms = recorded if isinstance(pair, TwoRuns) else {options.device}
+        decision = decide(policy, runs, options, platforms=platforms)
         page, code = gate_page(decision, runs[0].headers[-1], runs[1].headers[-1], notes), decision.exit
     else:
         page, code = comparison_page(runs, options, notes)
         decision = None
     show(page, options)
-    if isinstance(found, TwoRevisions) and measured.is_recorded:
+    if isinstance(pair, TwoRevisions) and measured.is_recorded:
         print(f"recorded in {measured.base.path} (base) and {measured.head.path} (head)", file=sys.stderr)
     _say(options, decision, notes)
     return code
 
 
-def decided(
+def decide(
     policy: Policy, runs: Sequence[RunFile], options: argparse.Namespace, *, platforms: set[str]
 ) -> GateDecision:
     """Returns the decision of the gate on two runs."""
     base, head = (select_records(run.records, options) for run in runs)
     sessions = not are_interleaved(base[-1].run, head[-1].run)
     doubts = [
-        f"{side}: {line}"
-        for side, run in zip(("base", "head"), runs, strict=True)
+        f"{label}: {line}"
+        for label, run in zip(("base", "head"), runs, strict=True)
         for line in judge(run).lines
-        if line.startswith(("DAMAGED", "INCOMPLETE"))  # what was wrong in base says nothing of the change
+        if line.startswith(("DAMAGED", "INCOMPLETE"))  # a kernel that was wrong in base is no fault of the change
     ]
     comparisons = _comparisons(policy, base, head, sessions=sessions)
     today = datetime.now(UTC).date()
@@ -105,21 +105,21 @@ def _comparisons(
 
 
 def undecided(policy: Policy, base: Sequence[Record], head: Sequence[Record], *, gates: bool) -> list[str]:
-    """Returns the cells that more processes could decide: all that are unsure, or of the gate those that matter to it.
+    """Returns the cells that more processes could decide: all unsure ones, or those on which the gate depends.
 
-    A small difference that stays unsure with many processes is none that a verdict is worth.
+    A small difference that is still unsure after many processes is not worth more.
     """
-    found = _comparisons(policy, base, head)
+    comparisons = _comparisons(policy, base, head)
     if gates:
-        decision = decide_gate(policy, found, today=datetime.now(UTC).date())
+        decision = decide_gate(policy, comparisons, today=datetime.now(UTC).date())
         return [each.comparison.cell.id for each in decision.rulings if each.effect in (Effect.UNSURE, Effect.SUSPECT)]
-    unsure = [one for one in found if one.verdict is Verdict.UNSURE]
+    unsure = [one for one in comparisons if one.verdict is Verdict.UNSURE]
     return [one.cell.id for one in unsure if one.code is not Code.SMALL or min(one.processes or (0,)) < MANY]
 
 
 def _base(policy: Policy, home: Path, *, gates: bool) -> str:
     if not gates:
-        raise RevisionError("name what is compared: two runs, such as previous latest, or a revision, such as HEAD~1.")
+        raise RevisionError("name two runs, such as previous latest, or a revision, such as HEAD~1.")
     if policy.base is None:
         raise PolicyError(
             f'no base to compare with. Name a revision, such as origin/main, or set base = "origin/main" in [{TABLE}]'
@@ -134,21 +134,21 @@ def _selected(options: argparse.Namespace, files: tuple[str, ...], policy: Polic
     return replace(Selection.of(options), sources=sources, profile=options.profile or "quick")
 
 
-def _change(found: TwoRevisions, base: str, head: str | None, notes: list[str]) -> TwoRevisions:
-    """Returns the change from where a branch began: what others have changed since is not judged."""
-    fork = found.repository.merge_base(found.base, found.head)
-    if fork != found.base:
-        notes.append(f"base: {fork[:SHORT]}, where {head or 'HEAD'} left {base}, which is at {found.base[:SHORT]} now")
-    if fork == found.head:
+def _change(pair: TwoRevisions, base: str, head: str | None, notes: list[str]) -> TwoRevisions:
+    """Returns the pair with the commit where the branch began as base: later commits of others are not judged."""
+    fork = pair.repository.merge_base(pair.base, pair.head)
+    if fork != pair.base:
+        notes.append(f"base: {fork[:SHORT]}, where {head or 'HEAD'} left {base}, which is at {pair.base[:SHORT]} now")
+    if fork == pair.head:
         raise RevisionError(
-            f"head ({found.head[:SHORT]}) holds nothing that {base} does not hold: there is no change to judge. Name an"
+            f"head ({pair.head[:SHORT]}) has no commit that {base} does not have: there is no change to judge. Name an"
             " older base, such as HEAD~1."
         )
-    return replace(found, base=fork)
+    return replace(pair, base=fork)
 
 
-def _timed(found: TwoRevisions, selection: Selection, options: argparse.Namespace) -> tuple[Measured, Policy]:
-    """Makes both revisions ready and times them in turns; returns the runs, and the policy in force.
+def _measure(pair: TwoRevisions, selection: Selection, options: argparse.Namespace) -> tuple[RunPair, Policy]:
+    """Makes both revisions ready to run and times them; returns the runs, and the policy in force.
 
     Raises:
         RevisionError: A revision cannot be made ready, or cannot be timed.
@@ -160,46 +160,46 @@ def _timed(found: TwoRevisions, selection: Selection, options: argparse.Namespac
 
     with tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as name:
         scratch = Path(name).resolve()
-        say(f"comparing {found.base[:SHORT]} (base) with {found.head[:SHORT]} (head) on {selection.device}")
+        say(f"comparing {pair.base[:SHORT]} (base) with {pair.head[:SHORT]} (head) on {selection.device}")
         with console.status("loading and timing both revisions"):
-            sides = make_sides(
-                found.repository, found.base, found.head, selection, scratch, takes_changes=found.takes_changes
+            revisions = prepare_revisions(
+                pair.repository, pair.base, pair.head, selection, scratch, ignores_changes=pair.ignores_changes
             )
-            for note in sides.notes:
+            for note in revisions.notes:
                 say(f"note: {note}")
-            policy = _in_force(sides) if options.gate else Policy()
+            policy = _in_force(revisions) if options.gate else Policy()
             minutes = options.minutes or policy.minutes
             say(
-                f"timing both in turns: {options.processes or PROCESSES} processes of each side, then more until all is"
-                f" decided or {minutes:g} minutes are over; each kernel is checked first"
+                f"timing {options.processes or PROCESSES} processes of each revision, one after the other, then more"
+                f" until every cell is decided or {minutes:g} minutes are over; each kernel is checked first"
             )
             measured = measure(
-                sides, selection, seconds=60 * minutes, processes=options.processes, timeout_s=options.timeout,
+                revisions, selection, seconds=60 * minutes, processes=options.processes, timeout_s=options.timeout,
                 undecided=lambda base, head: undecided(policy, base, head, gates=options.gate), runs=options.runs,
                 say=say,
             )  # fmt: skip
             return measured, policy
 
 
-def _in_force(sides: Sides) -> Policy:
-    """Returns the policy of the base, with the exceptions of the head: no change loosens its own limits."""
-    return msgspec.structs.replace(_policy_of(sides.base), allow=_policy_of(sides.head).allow)
+def _in_force(revisions: RevisionPair) -> Policy:
+    """Returns the policy of the base with the exceptions of the head, so that no change loosens its own limits."""
+    return msgspec.structs.replace(_policy_of(revisions.base), allow=_policy_of(revisions.head).allow)
 
 
-def _policy_of(side: Side) -> Policy:
-    for place in [side.folder, *side.folder.parents]:
-        file = place / FILE
+def _policy_of(revision: Revision) -> Policy:
+    for folder in [revision.folder, *revision.folder.parents]:
+        file = folder / FILE
         if file.is_file():
-            found = parse_policy(file.read_text(encoding="utf-8"), f"{FILE} of {side}")
-            if found is not None:
-                return found
-        if place == side.tree:
+            policy = parse_policy(file.read_text(encoding="utf-8"), f"{FILE} of {revision}")
+            if policy is not None:
+                return policy
+        if folder == revision.tree:
             break
     return Policy()
 
 
 def _require_writable(runs: str | None) -> None:
-    """Requires, before a minute of work, that a run can be written."""
+    """Requires that a run can be written, before the measurement takes minutes."""
     folder = runs_directory(runs)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Wraps the functions of an operator: brings their results into one form, and fills in those that an author leaves out.
+"""Wraps the functions of an operator: converts their results to one form, and has defaults for missing functions.
 
-An error names the operator and the field. It is raised when the function is first used.
+An error names the operator and the field. It is raised at the first call of the function.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites.declare import fields
-from suites.declare.given_inputs import inputs_of, inputs_of_dtype
+from suites.declare.input_arrays import inputs_of, inputs_of_dtype
 from suites.declare.shapes import InputShape, example, sample_of, shapes_of
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs, specs, total_bytes
@@ -25,31 +25,31 @@ from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth
 from suites.numerics.precision import precision
 
-Given = Callable[..., Any]
+Function = Callable[..., Any]
 
 
 class Answer:
     """A field of an operator that is a function.
 
-    ``dataclasses.replace`` hands the answers of an operator to its copy. The copy takes over only the author's
-    functions: its defaults follow from its own fields.
+    ``dataclasses.replace`` passes the answers of an operator to its copy. The copy keeps only the author's functions:
+    its defaults follow from its own fields.
 
     Attributes:
         field: The name of the field.
         takes: The arguments of the function, for an error.
         operator: The operator.
-        given: The author's function; None for the default.
+        function: The author's function; None for the default.
     """
 
     field = ""
     takes = "the inputs"
     is_required = False
 
-    def __init__(self, operator: Any, given: Given | None):
+    def __init__(self, operator: Any, function: Function | None):
         self.operator = operator
-        given = given.given if isinstance(given, Answer) else given
-        left_out = given is None and not self.is_required
-        self.given = None if left_out else fields.function(self.where, given, self.takes)
+        function = function.function if isinstance(function, Answer) else function
+        left_out = function is None and not self.is_required
+        self.function = None if left_out else fields.function(self.where, function, self.takes)
 
     @property
     def where(self) -> str:
@@ -68,8 +68,8 @@ class Reference(Answer):
     is_required = True
 
     def __call__(self, *inputs: Any) -> list[jax.Array]:
-        assert self.given is not None
-        leaves = jax.tree.leaves(self.given(*inputs))
+        assert self.function is not None
+        leaves = jax.tree.leaves(self.function(*inputs))
         if not leaves:
             raise OperatorError(f"{self.where} returned no array, expected one for each output. Return the result.")
         return list(map(self._array, leaves))
@@ -89,13 +89,13 @@ class Outputs(Answer):
     field = "outputs"
 
     def __call__(self, *inputs: Any) -> list[jax.ShapeDtypeStruct]:
-        if self.given is None:
+        if self.function is None:
             return list(_results_of(self.operator.reference, specs(inputs)))
-        leaves = jax.tree.leaves(self.given(*inputs))
+        leaves = jax.tree.leaves(self.function(*inputs))
         if not leaves or not all(hasattr(leaf, "shape") and hasattr(leaf, "dtype") for leaf in leaves):
             raise OperatorError(
                 f"{self.where} returned {leaves}, expected a jax.ShapeDtypeStruct for each output. "
-                "Leave it out to have those of the reference."
+                "Leave it out to use those of the reference."
             )
         return list(specs(leaves))
 
@@ -112,14 +112,14 @@ class TruthOf(Answer):
     field = "truth"
 
     def __call__(self, *inputs: Any) -> Truth:
-        if self.given is None:
+        if self.function is None:
             return derived_truth(self.operator.reference, inputs, self.operator.tolerance)
-        found = self.given(*inputs)
-        truth = found if isinstance(found, Truth) else Truth((found,))
+        result = self.function(*inputs)
+        truth = result if isinstance(result, Truth) else Truth((result,))
         if not truth.outputs or not all(isinstance(each, Expected) for each in truth.outputs):
             raise OperatorError(
-                f"{self.where} returned {fields.shown(found)}, expected suites.exact(value) or suites.Expected(value, "
-                "dtype, margin), several of them in a suites.Truth. Leave it out to have it derived from the reference."
+                f"{self.where} returned {fields.shown(result)}, expected suites.exact(value) or suites.Expected(value, "
+                "dtype, margin), several of them in a suites.Truth. Leave it out to derive it from the reference."
             )
         return truth
 
@@ -135,64 +135,64 @@ class Sample(Answer):
     field = "sample"
     takes = "a dtype, a size and a seed"
 
-    def __init__(self, operator: Any, given: Given | None):
-        super().__init__(operator, given)
+    def __init__(self, operator: Any, function: Function | None):
+        super().__init__(operator, function)
         reference: Any = operator.reference
         self.count = None
         self.shapes: tuple[InputShape, ...] = ()
-        if self.given is None:
+        if self.function is None:
             if operator.shapes is None:
-                self.count = _input_count(self.where, reference.given)
+                self.count = _input_count(self.where, reference.function)
             self.shapes = shapes_of(f"{operator.name}: shapes", operator.shapes or ("n",) * (self.count or 0))
 
     def without(self, dtype: str) -> dict[str, Inputs]:
-        """Returns for each named axis small inputs in which it has no extent, as far as the shapes allow them."""
+        """Returns for each named axis small inputs in which its extent is 0, if the shapes allow such inputs."""
         axes = dict.fromkeys(axis for shape in self.shapes for axis in shape.axes if not axis.isdigit())
-        found, size = {}, self.operator.sizes.check[-1]
+        cases, size = {}, self.operator.sizes.check[-1]
         for axis in axes:
-            with contextlib.suppress(ValueError):  # indices have an empty range
-                found["empty" if len(axes) == 1 else f"empty_{axis}"] = self(dtype, size, 0, axis)
-        return found
+            with contextlib.suppress(ValueError):  # the range of indices is empty
+                cases["empty" if len(axes) == 1 else f"empty_{axis}"] = self(dtype, size, 0, axis)
+        return cases
 
     def __call__(self, dtype: str, size: int, seed: int, empty: str | None = None) -> Inputs:
-        if self.given is None:
+        if self.function is None:
             drawn = sample_of(self.shapes, dtype, size, seed, empty)
             for index, domain in self.operator.declared_domains(len(drawn)).items():
                 drawn = (*drawn[:index], domain.moved(drawn[index], drawn), *drawn[index + 1 :])
             return inputs_of_dtype(f"{self.operator.name}: shapes, of {dtype} and size {size}", dtype, drawn)
         call = f"{self.where}({dtype!r}, {size}, {seed})"
         with precision(dtype):  # the function may make JAX arrays
-            found = self.given(dtype, size, seed)
-        return inputs_of_dtype(call, dtype, inputs_of(call, found))
+            arrays = self.function(dtype, size, seed)
+        return inputs_of_dtype(call, dtype, inputs_of(call, arrays))
 
 
 class Edges(Answer):
-    """Returns the inputs of each edge case; by default each axis is empty once, if the author declares no sample."""
+    """Returns the inputs of each edge case. The default, without a declared sample, is one case for each empty axis."""
 
     field = "edges"
     takes = "a dtype"
 
     def __call__(self, dtype: str) -> Mapping[str, Inputs]:
-        if self.given is None:
+        if self.function is None:
             cases = self.operator.sample.without(dtype)
             return {name: inputs for name, inputs in cases.items() if self._takes(inputs)}
         call = f"{self.where}({dtype!r})"
         with precision(dtype):
-            cases = self.given(dtype)
+            cases = self.function(dtype)
         if not isinstance(cases, Mapping):
             raise OperatorError(
                 f"{call} returned {fields.shown(cases)}, expected a dict of inputs by the name of the case."
             )
-        found = {}
+        edges = {}
         for name, inputs in cases.items():
             where = f"{call}[{name!r}]"
-            found[fields.name(f"{call}: the name of a case", name)] = inputs_of_dtype(
+            edges[fields.name(f"{call}: the name of a case", name)] = inputs_of_dtype(
                 where, dtype, inputs_of(where, inputs)
             )
-        return found
+        return edges
 
     def _takes(self, inputs: Inputs) -> bool:
-        """Whether the reference takes these inputs: an empty vector has no mean."""
+        """Tells whether the reference is defined for these inputs: an empty vector has no mean."""
         try:
             outputs = self.operator.truth(*inputs).outputs
         except Exception:
@@ -201,7 +201,7 @@ class Edges(Answer):
 
 
 def default_hint(sample: Any, names: Sequence[str]) -> str:
-    """Says what the default inputs are, and how to declare others; empty where an author declares them.
+    """Returns what the default inputs are, and how to declare others, for an error; empty if the author declares them.
 
     Args:
         sample: The ``sample`` of an operator.
@@ -212,13 +212,13 @@ def default_hint(sample: Any, names: Sequence[str]) -> str:
     dtype = sample.operator.dtypes[0]
     several = f"inputs {', '.join(names[:-1])} and {names[-1]} are" if len(names) > 1 else f"input {names[0]} is"
     return (
-        f"the default {several} {dtype}[33]; if other ranks or dtypes are meant, declare sample= or shapes=, for "
-        f"example {example(sample.count)}"
+        f"the default {several} {dtype}[33]; for other ranks or dtypes declare sample= or shapes=, for example "
+        f"{example(sample.count)}"
     )
 
 
 def _input_count(where: str, reference: Any) -> int:
-    """How many arrays a reference takes: one for each positional parameter without a default."""
+    """Returns how many arrays a reference takes: one for each positional parameter without a default."""
     cure = "Pass sample=, a function of a dtype, a size and a seed that returns the inputs."
     if isinstance(getattr(reference, "nin", None), int):  # a ufunc
         return int(reference.nin)
@@ -229,7 +229,7 @@ def _input_count(where: str, reference: Any) -> int:
     needed = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
     odd = next((each for each in needed if each.kind in (each.VAR_POSITIONAL, each.KEYWORD_ONLY)), None)
     if odd is not None:
-        what = "any number of arrays (*" if odd.kind is odd.VAR_POSITIONAL else "a keyword, which nothing passes ("
+        what = "any number of arrays (*" if odd.kind is odd.VAR_POSITIONAL else "a keyword, which no check passes ("
         raise OperatorError(f"{where} is not given, and the reference takes {what}{odd.name}). {cure}")
     if not needed:
         raise OperatorError(f"{where} is not given, and the reference takes no array. {cure}")
@@ -242,19 +242,19 @@ class Flops(Answer):
     field = "flops"
 
     def default(self, inputs: Inputs) -> int | None:
-        """Returns what a call takes if the author declares nothing."""
+        """Returns the number if the author declares none."""
         return None
 
     def __call__(self, *inputs: Any) -> int | None:
-        if self.given is None:
+        if self.function is None:
             return self.default(inputs)
-        found = self.given(*inputs)
-        if found is None and self.field == "flops":
+        count = self.function(*inputs)
+        if count is None and self.field == "flops":
             return None
-        is_number = isinstance(found, int | float | np.integer | np.floating) and not isinstance(found, bool)
-        if not is_number or not math.isfinite(found) or found < 0:
-            raise OperatorError(f"{self.where} returned {fields.shown(found)}, expected how many a call has.")
-        return math.ceil(float(found))
+        is_number = isinstance(count, int | float | np.integer | np.floating) and not isinstance(count, bool)
+        if not is_number or not math.isfinite(count) or count < 0:
+            raise OperatorError(f"{self.where} returned {fields.shown(count)}, expected a number from 0 on.")
+        return math.ceil(float(count))
 
 
 class BytesRead(Flops):

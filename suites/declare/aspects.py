@@ -1,4 +1,4 @@
-"""Declares parts of an operator: the sizes that it is checked and timed at, its derivative, and its scattered reads."""
+"""Declares parts of an operator: the sizes of its checks and timings, its derivative, and its scattered reads."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Sizes:
     2**26 float32 are 256 MiB per array, far beyond any cache.
 
     Attributes:
-        check: Small sizes that every check runs at; odd ones find errors at the ends of blocks.
+        check: Small sizes for every check; odd ones find errors at the ends of blocks.
         large: A size at which kernels use all their threads and passes.
         quick: Sizes of the quick timing profile on a CPU.
         full: Sizes of the full timing profile on a CPU.
         cuda_quick: Sizes of the quick timing profile on a GPU.
         cuda_full: Sizes of the full timing profile on a GPU.
-        quick_by_name: Whether the quick timing profile times the operator only where it is named, because another one
-            resembles it.
+        quick_by_name: Whether the quick timing profile times the operator only if the user names it, because another
+            operator resembles it.
     """
 
     check: tuple[int, ...] = (1, 257, 2100)
@@ -48,16 +48,16 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Gradient:
-    """Says that an operator has the derivative of its reference, at its samples.
+    """Declares that an operator has the derivative of its reference, at its samples.
 
-    How exact it must be follows from the derivative of the reference, as :func:`suites.derived_truth` does it.
+    Its error bounds are derived from the derivative of the reference, see :func:`suites.derived_truth`.
 
     Attributes:
         inputs: The indices of the inputs that have a derivative. By default all inputs of real floats in which the
-            kernels can be differentiated. A function around Warp kernels has a derivative only if they are given.
+            kernels can be differentiated. A function around Warp kernels has a derivative only with these indices.
         dtypes: The dtypes in which they have one; None for all of the operator's dtypes that are floats.
         sizes: Nominal sizes for checks; None for the operator's sizes.
-        is_assumed: Whether it stands for a field that the author left out.
+        is_assumed: Whether it is the default of a field that the author left out.
     """
 
     inputs: Sequence[int] | None = None
@@ -78,7 +78,7 @@ class Gradient:
 
 
 class ScatteredReads(NamedTuple):
-    """The scattered reads of one call: how many, and from how large an array of what elements, in bytes."""
+    """The scattered reads of one call: their number, and the sizes in bytes of the array and of an element."""
 
     reads: int
     table_bytes: int
@@ -87,14 +87,14 @@ class ScatteredReads(NamedTuple):
 
 @dataclass(frozen=True)
 class Gathers:
-    """Says that a call reads single elements at places that its inputs name, as a sparse product does.
+    """Declares that a call reads single elements at indices among its inputs, as a sparse product does.
 
-    A GPU moves at least 32 bytes for each of them. So the rate of such reads, which ``bench`` measures for an array of
-    this size, limits the call, and not the bandwidth.
+    A GPU moves at least 32 bytes for each of them. So not the bandwidth limits the call, but the rate of such reads,
+    which ``bench`` measures for an array of this size.
 
     Attributes:
-        reads: Takes inputs. Returns how many elements a call reads so.
-        table: Takes inputs. Returns the array that they are read from.
+        reads: Takes inputs. Returns how many elements a call reads in this way.
+        table: Takes inputs. Returns the array from which it reads them.
     """
 
     reads: Callable[..., int]

@@ -11,7 +11,7 @@ import jax
 
 from bridge import SignatureError
 from suites.declare.answers import default_hint
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs, specs
@@ -25,19 +25,19 @@ def verify(operator: Operator, platform: str = "cpu") -> None:
     """Calls the functions of an operator in each of its dtypes, and compares their results with each other.
 
     Raises:
-        OperatorError: A function raises, or its results do not fit the results of another function. Or no kernel that
-            can run on the platform takes the default inputs.
+        OperatorError: A function raises, or its results contradict those of another function. Or no kernel that can run
+            on the platform takes the default inputs.
     """
     for dtype in operator.dtypes:
         size = operator.sizes.check[0]
-        with _telling(operator, f"sample({dtype!r}, {size}, 0)"):
+        with _naming(operator, f"sample({dtype!r}, {size}, 0)"):
             inputs, other = (operator.sample(dtype, size, seed) for seed in (0, 1))
         if [array.shape for array in inputs] != [array.shape for array in other]:
             raise OperatorError(
                 f"{operator.name}: sample({dtype!r}, {size}, seed) has other shapes for another seed, expected shapes "
                 "that follow from the size alone, so that samples can be batched."
             )
-        with _telling(operator, "edges"):
+        with _naming(operator, "edges"):
             operator.edges(dtype)
         _check_domains(operator, inputs)
         _compare_outputs(operator, inputs)
@@ -47,7 +47,7 @@ def verify(operator: Operator, platform: str = "cpu") -> None:
 def _check_domains(operator: Operator, inputs: Inputs) -> None:
     names = input_names(operator.reference, len(inputs))
     for index, array in enumerate(inputs):
-        with _telling(operator, "domains"):
+        with _naming(operator, "domains"):
             outside = operator.domain_of(index).outside(array, inputs)
         if outside is not None:
             raise OperatorError(
@@ -57,21 +57,21 @@ def _check_domains(operator: Operator, inputs: Inputs) -> None:
 
 
 def _compare_outputs(operator: Operator, inputs: Inputs) -> None:
-    with _telling(operator, "reference"), precision(*(array.dtype for array in inputs)):
-        found = jax.eval_shape(operator.reference, *inputs)
-    with _telling(operator, "outputs"):
+    with _naming(operator, "reference"), precision(*(array.dtype for array in inputs)):
+        results = jax.eval_shape(operator.reference, *inputs)
+    with _naming(operator, "outputs"):
         declared = operator.outputs(*inputs)
-    if specs(found) != specs(declared):
+    if specs(results) != specs(declared):
         raise OperatorError(
-            f"{operator.name}: outputs declares {_listed(declared)}, but the reference returns {_listed(found)}. "
-            "Change one of them, or leave outputs out to have those of the reference."
+            f"{operator.name}: outputs declares {_types_text(declared)}, but the reference returns "
+            f"{_types_text(results)}. Change one of them, or leave outputs out to use those of the reference."
         )
-    with _telling(operator, "truth"):
+    with _naming(operator, "truth"):
         operator.truth(*inputs)
 
 
 def _refuse_default_inputs(operator: Operator, platform: str) -> None:
-    """Refuses an operator with default inputs that none of its kernels takes, by a trial call of each."""
+    """Refuses an operator with default inputs that no kernel takes; it traces a call of each kernel."""
     dtype = operator.dtypes[0]
     inputs = operator.sample(dtype, operator.sizes.check[1 % len(operator.sizes.check)], 0)
     hint = default_hint(operator.sample, input_names(operator.reference, len(inputs)))
@@ -86,7 +86,7 @@ def _refuse_default_inputs(operator: Operator, platform: str) -> None:
         except Exception as error:
             text = str(error)
             if not isinstance(error, SignatureError) and not any(sign in text for sign in _OTHER_RANK):
-                return  # another fault, which the checks will tell
+                return  # another fault, which the checks will report
             refusals.append(f"{backend.id}: {' '.join(text.split())[:200]}")
             vector = re.search(r"\((\d+),\) of each element", text)
             hint = hint.replace('"m n"', f'"n {vector[1]}"') if vector else hint
@@ -95,19 +95,19 @@ def _refuse_default_inputs(operator: Operator, platform: str) -> None:
 
 
 @contextlib.contextmanager
-def _telling(operator: Operator, field: str) -> Iterator[None]:
+def _naming(operator: Operator, field: str) -> Iterator[None]:
     """Adds the name of the operator and of its function to an error."""
     try:
         yield
     except OperatorError:
         raise
     except Exception as error:
-        said = (str(error).strip() or "without a message").splitlines()[0]
+        message = (str(error).strip() or "without a message").splitlines()[0]
         count = getattr(operator.sample, "count", None) or 0
         hint = default_hint(operator.sample, input_names(operator.reference, count)) if field == "reference" else ""
         hint = f". {hint[0].upper()}{hint[1:]}." if hint else ""
-        raise OperatorError(f"{operator.name}: {field} raised {type(error).__name__}: {said}{hint}") from error
+        raise OperatorError(f"{operator.name}: {field} raised {type(error).__name__}: {message}{hint}") from error
 
 
-def _listed(structs: Sequence[Any]) -> str:
+def _types_text(structs: Sequence[Any]) -> str:
     return ", ".join(f"{each.dtype.name}{list(each.shape)}" for each in specs(structs)) or "nothing"

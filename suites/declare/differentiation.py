@@ -1,4 +1,4 @@
-"""Says which kernels of an operator must have which derivative, and why the others have none."""
+"""Decides which kernels of an operator must have a derivative, and explains why the others have none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from suites.numerics.precision import precision
 
 
 def why_no_gradient(operator: Any, backend: Backend, dtype: str) -> str | None:
-    """Why the derivative of a backend's callable is not checked in a dtype, or None if it is."""
+    """Returns why the derivative of a backend's callable is not checked in a dtype; None if it is."""
     gradient = operator.gradient
     if gradient is None:
         return f"no derivative is declared for {operator.name}"
@@ -26,16 +26,16 @@ def why_no_gradient(operator: Any, backend: Backend, dtype: str) -> str | None:
     if dtype not in (gradient.dtypes or operator.dtypes):
         return f"its derivative is declared for {', '.join(map(str, gradient.dtypes or ()))} alone"
     if backend is BACKENDS["jnp"]:
-        # XLA's own derivative shows an error of the reference; without a kernel that has one, nothing depends on it.
+        # XLA's own derivative is checked to find errors of the reference, but only if a kernel has a derivative.
         reasons = [_without_rules(operator, each, dtype) for each in operator.kernels]
-        found = reasons[0] if None not in reasons else None
+        reason = reasons[0] if None not in reasons else None
     else:
-        found = _without_rules(operator, backend, dtype)
-    return found or _underivable(operator, dtype)
+        reason = _without_rules(operator, backend, dtype)
+    return reason or _underivable(operator, dtype)
 
 
 def why_no_tangents(operator: Any, backend: Backend, dtype: str) -> str | None:
-    """Why the derivative in forward mode is not checked, or None if it is."""
+    """Returns why the derivative in forward mode is not checked; None if it is."""
     kernel = operator.kernels.get(backend)
     if operator.gradient is None or kernel is None or np.dtype(dtype).kind != "f":
         return why_no_gradient(operator, backend, dtype) or "the reference has XLA's own derivative"
@@ -48,7 +48,7 @@ def why_no_tangents(operator: Any, backend: Backend, dtype: str) -> str | None:
 
 
 def differentiated_inputs(operator: Any, inputs: Sequence[Any]) -> list[int]:
-    """The indices of the inputs that have a derivative; empty if there are none.
+    """Returns the indices of the differentiable inputs; empty if there are none.
 
     Args:
         operator: The operator.
@@ -58,12 +58,14 @@ def differentiated_inputs(operator: Any, inputs: Sequence[Any]) -> list[int]:
     if gradient is None:
         return []
     floats = [index for index, array in enumerate(inputs) if np.dtype(array.dtype).kind == "f"]
-    found = [index for index in floats if gradient.inputs is None or index in gradient.inputs]
+    indices = [index for index in floats if gradient.inputs is None or index in gradient.inputs]
     for kernel in operator.kernels.values():
-        own = _derivative(operator, kernel, operator.dtypes[0])  # the inputs that it has one in are the same in all
+        own = _derivative(
+            operator, kernel, operator.dtypes[0]
+        )  # which inputs are differentiable is equal in all dtypes
         if own is not None and own.inputs:
-            found = [index for index in found if index in own.inputs]
-    return found
+            indices = [index for index in indices if index in own.inputs]
+    return indices
 
 
 def _without_rules(operator: Any, backend: Backend, dtype: str) -> str | None:
@@ -71,7 +73,7 @@ def _without_rules(operator: Any, backend: Backend, dtype: str) -> str | None:
     assert gradient is not None
     own = _derivative(operator, operator.kernels[backend], dtype)
     if own is None and gradient.inputs is not None and backend.has_adjoints:
-        return None  # only its author knows of the adjoints of a function around kernels
+        return None  # the adjoints of a function around kernels are unknown, so its author's declaration counts
     if own is not None and own.generated and gradient.is_assumed:
         return f"{backend.id} generates a derivative, which is checked if one is declared: gradient=suites.Gradient()"
     return None if own is not None and own.reverse else _no_derivative(backend)
@@ -82,17 +84,17 @@ def _no_derivative(backend: Backend) -> str:
 
 
 def _derivative(operator: Any, kernel: Kernel, dtype: str) -> Derivative | None:
-    with jax.ensure_compile_time_eval():  # the sample may be made by JAX, while a function that asks for this is traced
+    with jax.ensure_compile_time_eval():  # JAX may trace the caller, while the sample is made by JAX
         inputs = operator.sample(dtype, operator.sizes.check[0], 0)
     try:
         return kernel.derivative(inputs, operator.outputs(*inputs))
-    except Exception:  # from the author's launch options; every check that calls the kernel fails by the same exception
+    except Exception:  # from the author's launch options; every check that calls the kernel reports it
         return None
 
 
 @functools.lru_cache(maxsize=256)
 def _underivable(operator: Any, dtype: str) -> str | None:
-    """Why no derivative of the reference can be taken, or None if one can."""
+    """Returns why no derivative of the reference can be taken; None if one can."""
     inputs = operator.sample(dtype, operator.sizes.check[0], 0)
     if not differentiated_inputs(operator, inputs):
         return f"{operator.name} has no input of real floats with a derivative"
@@ -108,13 +110,13 @@ def _underivable(operator: Any, dtype: str) -> str | None:
         with precision(dtype):
             jax.eval_shape(pulled, *specs(inputs))
     except Exception as error:
-        said = (str(error).strip() or "without a message").splitlines()[0]
-        return f"the reference of {operator.name} has no derivative in reverse mode ({type(error).__name__}: {said})"
+        message = (str(error).strip() or "without a message").splitlines()[0]
+        return f"the reference of {operator.name} has no derivative in reverse mode ({type(error).__name__}: {message})"
     return None
 
 
 def function_of(call: Any, inputs: Sequence[Any], indices: Sequence[int]) -> tuple[Any, list[Any]]:
-    """Returns a callable as a function of the inputs at these places alone, and these inputs."""
+    """Returns a callable as a function of the inputs at these indices only, and these inputs."""
 
     def function(*floats: Any) -> Any:
         arguments = list(inputs)
@@ -126,9 +128,9 @@ def function_of(call: Any, inputs: Sequence[Any], indices: Sequence[int]) -> tup
 
 
 def between_floats(operator: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Returns the reference from the inputs that have a derivative to the outputs of real floats, and those inputs."""
+    """Returns the reference as a function of its differentiable inputs to outputs of real floats, and these inputs."""
     function, floats = function_of(operator.reference, inputs, differentiated_inputs(operator, inputs))
-    return lambda *given: real_floats(function(*given)), floats
+    return lambda *floats_in: real_floats(function(*floats_in)), floats
 
 
 def real_floats(arrays: Sequence[Any]) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Declares which values an input may take, so that checks can draw every one of them and none besides.
+"""Declares the values that an input may take, so that checks draw only these.
 
-Where the author declares none, the domain of an integer input is guessed from samples. A kernel that is given an index
-beyond an array reads foreign memory, and no kernel checks that. So integers that look like indices in every sample are
-taken for indices. All other values of the dtype are drawn.
+If the author declares no domain, that of an integer input is guessed from samples. No kernel checks its indices, and an
+index beyond the end of an array would read other memory. So integers that look like indices in every sample stay in the
+range of the sample. For all other inputs, any value of the dtype is drawn.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Domain:
             raise OperatorError(f"Domain: least is {self.least} and most is {self.most}, which leaves no value.")
 
     def __str__(self) -> str:
-        """Returns what is declared, such as ``least=0, most=9, ascending=True``; ``any`` if nothing is."""
-        given = ((each.name, getattr(self, each.name), each.default) for each in fields(self))
-        words = [f"{name}={value}" for name, value, default in given if value != default and not callable(value)]
+        """Returns the declared fields, such as ``least=0, most=9, ascending=True``; ``any`` if there are none."""
+        entries = ((each.name, getattr(self, each.name), each.default) for each in fields(self))
+        words = [f"{name}={value}" for name, value, default in entries if value != default and not callable(value)]
         words += ["below a limit by other inputs"] if callable(self.below) else []
         return ", ".join(words) or "any"
 
@@ -94,9 +94,9 @@ class Domain:
         return (-np.inf if least is None else least), (np.inf if most is None else most)
 
     def fitted(self, drawn: Array, sample: Array, inputs: Sequence[Any]) -> Array:
-        """Returns drawn values with others in place of the elements outside of the domain.
+        """Returns drawn values, with other values in place of the elements outside of the domain.
 
-        Integers wrap around between the limits. In place of others come the sample's.
+        Integers wrap around between the limits. Other elements are replaced by those of the sample.
 
         Args:
             drawn: Values of any kind, in the dtype and shape of the sample.
@@ -117,7 +117,7 @@ class Domain:
         return np.sort(fitted, axis=-1) if self.ascending and fitted.ndim else fitted
 
     def moved(self, typical: Array, inputs: Sequence[Any]) -> Array:
-        """Returns typical values, such as random ones around 0, with those outside of the domain moved into it.
+        """Returns typical values, such as random ones around 0; those outside of the domain are moved into it.
 
         Args:
             typical: The values.
@@ -139,7 +139,7 @@ class Domain:
         return self.fitted(typical, self.fitted(inside, np.ones_like(typical), inputs), inputs)
 
     def outside(self, array: Array, inputs: Sequence[Any]) -> str | None:
-        """Returns what of an array is outside of the domain, in a few words; None if nothing is."""
+        """Returns the value or the property of an array that is outside of the domain, as text; None if none is."""
         if self.fixed or not array.size:
             return None
         if self.ascending and not is_ascending(array):
@@ -148,7 +148,7 @@ class Domain:
         return f"the value {array.reshape(-1)[int(wrong.reshape(-1).argmax())]!s}" if wrong.any() else None
 
     def _is_outside(self, array: Array, inputs: Sequence[Any]) -> Array:
-        """True where an element is none of the values of the domain."""
+        """Returns where an element is not in the domain."""
         outside, is_float = np.zeros(array.shape, bool), array.dtype.name in FLOATS
         with np.errstate(all="ignore"):
             if (self.least, self.most, self.below) != (None, None, None) and (is_float or array.dtype.kind in "iu"):
@@ -165,12 +165,12 @@ class Domain:
 
 
 def is_ascending(array: Array) -> bool:
-    """Whether no element is less than the one before it. Differences of unsigned integers would wrap around."""
+    """Tells whether no element is less than the one before it. Differences of unsigned integers would wrap around."""
     return not (array[..., 1:] < array[..., :-1]).any()
 
 
 SEEDS = (0, 1, 2)
-"""Seeds of the samples that a guess is made from."""
+"""Seeds of the samples for a guess."""
 
 
 def guessed(
@@ -178,8 +178,9 @@ def guessed(
 ) -> Domain:
     """Returns the domain that samples suggest for an input.
 
-    Integers that are never negative, and less than the longest axis of the call, are indices: up to the largest of the
-    sample. They are fixed if they are ascending, as row pointers are, or equal for every seed, as parameters are.
+    Integers that are never negative, and less than the longest axis of the call, are indices; the largest one of the
+    sample is their limit. They are fixed if they are ascending, like row pointers, or equal for every seed, like
+    parameters.
     """
     by_size = [[sample(dtype, size, seed) for seed in SEEDS] for size in sizes]
     calls = [inputs for several in by_size for inputs in several]

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from suites.declare import fields
-from suites.declare.given_inputs import inputs_of
+from suites.declare.input_arrays import inputs_of
 from suites.errors import OperatorError
 from suites.numerics.arrays import Inputs
 
@@ -25,7 +25,7 @@ class Failure:
 def value_errors(
     message: str, *, in_kernels: Sequence[str] = ("numba", "numba_parallel"), in_launches: Sequence[str] = ("warp",)
 ) -> dict[str, Failure]:
-    """The failures, by backend, of inputs that kernels refuse with a ``ValueError``.
+    """Returns the failures, by backend, of inputs that kernels refuse with a ``ValueError``.
 
     Args:
         message: A regular expression for the message.
@@ -43,7 +43,7 @@ class ErrorCase:
     Attributes:
         name: Part of the test's id.
         inputs: Makes the inputs: an array, or several.
-        failures: The exception that each backend must raise, by backend or its name. Other backends are not tested.
+        failures: The exception that each backend must raise, by the backend or its name. Others are not tested.
     """
 
     name: str

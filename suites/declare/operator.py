@@ -1,4 +1,4 @@
-"""Declares an operator: its meaning, its kernels, its inputs and the results to expect.
+"""Declares an operator: its meaning, its kernels, its inputs and its expected results.
 
 An operator needs a name, a reference and kernels. All other fields have defaults that follow from these.
 """
@@ -22,7 +22,7 @@ from suites.declare.aspects import Gathers, Gradient, Sizes
 from suites.declare.differentiation import differentiated_inputs, why_no_gradient
 from suites.declare.domain import Domain, guessed
 from suites.declare.error_case import ErrorCase
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.shapes import domain_of, shapes_of
 from suites.errors import OperatorError
 from suites.kernels.kernel import AtLeast, Kernel
@@ -48,12 +48,12 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
 )
 
 _DEFAULT: Any = None
-"""The value of a field that the operator fills in by itself."""
+"""The value of a field for which the operator has its own default."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Operator:
-    """One operation, with everything that is needed to prove and to time its implementations.
+    """One operation, with everything that is needed to check and to time its implementations.
 
     Name, reference and kernels are enough::
 
@@ -66,7 +66,7 @@ class Operator:
         reference: The ``jnp`` implementation, a function of JAX arrays.
         kernels: The implementation in each other backend, by the backend or its name. It is either a bare kernel of the
             language, or an object that also says how it is launched, such as :class:`suites.WarpKernel`. The file of
-            each backend in :mod:`suites.backends` says what it accepts.
+            each backend in :mod:`suites.backends` documents the kernels that it accepts.
         version: Raise it when the meaning, the inputs or the declared work change.
         outputs: Takes inputs (anything with shape and dtype). Returns something with shape and dtype for each result.
             The default is the shapes and dtypes of the reference's results.
@@ -91,19 +91,18 @@ class Operator:
         bytes_written: Takes inputs. Returns the bytes that a call must write at least; the default is all outputs.
         flops: Takes inputs. Returns the floating-point or integer operations of a call; the default is None, unknown.
         gathers: The scattered reads of a call, :class:`suites.Gathers`; None if it has none that matter.
-        remarks: What readers of its times should know, in a few words, such as "two passes by design".
-        sizes: The nominal sizes that it is checked and timed at.
-        gradient: How it is differentiated; None if its kernels are not to be differentiated, or the derivative is
-            undefined or zero everywhere. By default the rules that an author writes for a kernel must give the
-            derivative of the reference; an adjoint that Warp generates is checked only if this is declared.
+        remarks: A short note for readers of its times, such as "two passes by design".
+        sizes: The nominal sizes of its checks and timings.
+        gradient: How it is differentiated; None if its kernels have no derivative, or the derivative is undefined or
+            zero everywhere. By default the rules that an author writes for a kernel must give the derivative of the
+            reference; an adjoint that Warp generates is checked only if this is declared.
         tested: The backends that have cells, or their names; None for the reference and all backends with a kernel.
         peers: Functions of other libraries that compute the same, by the backend of the library or its name, such as
-            ``{"numpy": numpy_into(np.cumsum)}``. They are timed beside the kernels when ``bench --peers`` asks for
-            them, and are no part of any check. The files of these backends in :mod:`suites.backends` say what a
-            function takes.
+            ``{"numpy": numpy_into(np.cumsum)}``. ``bench --peers`` times them beside the kernels; no check runs them.
+            The files of these backends in :mod:`suites.peers` document the arguments of a function.
 
     Raises:
-        OperatorError: A field makes no sense; the message names the operator and the field.
+        OperatorError: A field is invalid; the message names the operator and the field.
     """
 
     name: str
@@ -149,24 +148,24 @@ class Operator:
             object.__setattr__(self, name, value)
 
     def _accepted(self, name: str) -> dict[Backend, Kernel]:
-        """The kernels or the peers, as kernels of their backends."""
+        """Returns the kernels or the peers, as kernels of their backends."""
         where, are_peers = f"{self.name}: {name}", name == "peers"
-        given = fields.by_backend(where, getattr(self, name))
-        if not given and not are_peers:
+        declared = fields.by_backend(where, getattr(self, name))
+        if not declared and not are_peers:
             raise OperatorError(f"{where} is empty, expected at least one, such as {{'numba': kernel}}.")
-        if BACKENDS["jnp"] in given:
+        if BACKENDS["jnp"] in declared:
             raise OperatorError(f"{where} has 'jnp', which is the reference. Pass it as reference=.")
-        found = {each: accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in given.items()}
-        known = ", ".join(each.id for each in BACKENDS.values() if each.library is not None)
-        why = f"no library, expected one of {known}. Pass kernels in kernels=."
+        kernels = {each: accepted(f"{where}[{each.id!r}]", each, kernel) for each, kernel in declared.items()}
+        libraries = ", ".join(each.id for each in BACKENDS.values() if each.library is not None)
+        why = f"no library, expected one of {libraries}. Pass kernels in kernels=."
         why = why if are_peers else "a library, not a kernel language. Pass it in peers=."
-        for backend in found:
+        for backend in kernels:
             if (backend.library is None) == are_peers:
                 raise OperatorError(f"{where} has {backend.id!r}, which is {why}")
-        return found
+        return kernels
 
     def _default_dtypes(self) -> Any:
-        """The declared dtypes; without them, those that shapes names for each input, or the two floats of JAX."""
+        """Returns the declared dtypes; else the first of ``shapes``, if it names one for each input; else floats."""
         if self.dtypes is not None:
             return self.dtypes
         named = [each.dtype for each in shapes_of(f"{self.name}: shapes", self.shapes)] if self.shapes else [None]
@@ -175,7 +174,7 @@ class Operator:
     def _check_shapes(self) -> None:
         if self.shapes is None:
             return
-        if getattr(self.sample, "given", self.sample) is not None:
+        if getattr(self.sample, "function", self.sample) is not None:
             raise OperatorError(f"{self.name}: shapes is for the default sample. Leave sample or shapes out.")
         self._set(shapes=(self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes))
 
@@ -192,7 +191,7 @@ class Operator:
                     f"{self.name}: tolerance is {self.tolerance!r}, expected a number such as 1e-5, at most "
                     f"{MOST_TOLERANCE}: a larger one accepts wrong results."
                 )
-            if getattr(self.truth, "given", None) is not None:
+            if getattr(self.truth, "function", None) is not None:
                 raise OperatorError(f"{self.name}: tolerance is for a derived truth. Leave one of the two out.")
         if self.tested is not None:
             self._set(tested=fields.backends(f"{self.name}: tested", self.tested))
@@ -203,10 +202,10 @@ class Operator:
     @property
     def derives_truth(self) -> bool:
         """Whether truth comes from the reference, because the author declares none."""
-        return getattr(self.truth, "given", None) is None
+        return getattr(self.truth, "function", None) is None
 
     def domain_of(self, index: int) -> Domain:
-        """The values that an input may take: the declared domain, or the one that its samples suggest.
+        """Returns the values that an input may take: the declared domain, or the one that its samples suggest.
 
         Raises:
             OperatorError: ``domains`` names no input of the operator.
@@ -235,7 +234,7 @@ class Operator:
         return is_elementwise(self.reference, self.sample(self.dtypes[0], self.sizes.check[-1], 0))
 
     def declared_domains(self, count: int) -> dict[int, Domain]:
-        """The declared domains of ``count`` inputs, by the index of the input.
+        """Returns the declared domains of ``count`` inputs, by the index of the input.
 
         Raises:
             OperatorError: ``domains`` names no input of the operator.
@@ -252,28 +251,28 @@ class Operator:
         return declared
 
     def backends(self) -> tuple[Backend, ...]:
-        """The backends that it is implemented in, with the reference, in the order of the registry."""
+        """Returns the backends of the kernels and the reference, in the order of the registry."""
         return tuple(backend for backend in BACKENDS.values() if backend is BACKENDS["jnp"] or backend in self.kernels)
 
     def has_gradient(self, backend: Backend, dtype: str) -> bool:
-        """Whether a backend's callable can be differentiated in a dtype, and must have the derivative of the truth."""
+        """Tells whether a backend's callable must have the derivative of the reference in a dtype."""
         return why_no_gradient(self, backend, dtype) is None
 
     def differentiated(self, inputs: Sequence[Any]) -> list[int]:
-        """The indices of the inputs that have a derivative; empty if there are none."""
+        """Returns the indices of the differentiable inputs; empty if there are none."""
         return differentiated_inputs(self, inputs)
 
     def unsupported(self, backend: Backend, platform: str, dtype: str) -> str | None:
-        """Why a backend cannot run it on a platform in a dtype, or None if it can."""
+        """Returns why a backend cannot run it on a platform in a dtype; None if it can."""
         if backend not in self.backends() and backend not in self.peers:
             return f"{self.name} has no {backend.id} kernel"
         why = backend.unsupported(platform, dtype) or self.kernel(backend).unsupported(platform)
         return why or self._undeclared(backend, dtype)
 
     def _undeclared(self, backend: Backend, dtype: str) -> str | None:
-        """Why a dtype is unsupported: the kernel is declared only for other dtypes of the operator. Otherwise None.
+        """Returns why a dtype is unsupported, if the kernel is declared for other dtypes of the operator; else None.
 
-        A kernel that is declared for none of them is wrong rather than unsupported.
+        A kernel that is declared for none of them is wrong, not unsupported.
         """
         kernel = self.kernels.get(backend)
         if kernel is None or kernel.declared_dtypes() is None or dtype not in self.dtypes:
@@ -284,30 +283,30 @@ class Operator:
         return f"the {backend.id} kernel is declared for {', '.join(others)} alone" if others else None
 
     def _array_dtypes(self, dtype: str) -> list[str]:
-        """The dtypes of inputs and outputs."""
+        """Returns the dtypes of inputs and outputs."""
         inputs = self.sample(dtype, self.sizes.check[0], 0)
         arrays: list[Any] = [*inputs, *self.outputs(*inputs)]
         return [np.dtype(array.dtype).name for array in arrays]
 
     def kernel(self, backend: Backend) -> Kernel:
-        """Its implementation in one of its backends, or the function of a library that is timed beside these."""
+        """Returns the kernel of a backend, or the function of a library among the peers."""
         if backend is BACKENDS["jnp"]:
             return JaxFunction(self.reference)
-        found: Kernel = self.peers[backend] if backend in self.peers else self.kernels[backend]
-        return found
+        kernel: Kernel = self.peers[backend] if backend in self.peers else self.kernels[backend]
+        return kernel
 
     def calls(self, backend: Backend) -> int | AtLeast:
-        """How many custom calls one call of a backend's callable makes."""
+        """Returns how many custom calls one call of a backend's callable makes."""
         return self.kernel(backend).custom_calls if backend.compiled else 0
 
     def deterministic(self, backend: Backend, platform: str) -> bool:
-        """Whether a backend must give equal bits for equal inputs every time."""
+        """Tells whether a backend must give equal bits for equal inputs every time."""
         if not backend.compiled:  # XLA adds up a sparse product with atomic operations on a GPU
             return False
         return platform == "cpu" or not self.kernel(backend).adds_atomically
 
     def build(self, backend: Backend, inputs: Any) -> Callable[..., Any]:
-        """A JAX callable of one backend for inputs of these shapes and dtypes (arrays or specs).
+        """Returns a JAX callable of one backend for inputs of these shapes and dtypes (arrays or specs).
 
         The callable takes the inputs and returns a list of outputs. Equal requests give callables that share their
         compiled code.

@@ -1,6 +1,6 @@
-"""Measures what one call costs, beside a hand-written C++ handler: ``nox -s dispatch -- [cpu|cuda] [ROUNDS]``.
+"""Measures the time of one call, and compares it with a hand-written C++ handler: ``nox -s dispatch -- [cpu|cuda]``.
 
-Every way to call adds two small vectors. All ways take turns, round by round, so they meet the same machine.
+Every way to call adds two small vectors. Each round measures all ways, so changes of the machine reach all alike.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOOP_CALLS, CHAIN_CALLS, SAMPLE_NS = 100, 50, 5e6
 
 
 def modes(call: Call) -> dict[str, tuple[str, int, Callable[..., Any]]]:
-    """Returns the situations of a call, by name: in words, its calls per iteration, and a function of iterations."""
+    """Returns the situations of a call, by name: a text, the calls in an iteration, and a function that iterates."""
 
     def body(_: Any, carry: jax.Array, y: jax.Array) -> Any:
         return jax.lax.optimization_barrier(call(carry, y))
@@ -42,7 +42,7 @@ def modes(call: Call) -> dict[str, tuple[str, int, Callable[..., Any]]]:
             x = body(i, x, y)
         return x
 
-    def repeated(one: Any) -> Callable[..., Any]:
+    def looped(one: Any) -> Callable[..., Any]:
         def run(iterations: int, x: jax.Array, y: jax.Array) -> Any:
             for _ in range(iterations):
                 result = one(x, y).block_until_ready()
@@ -52,14 +52,14 @@ def modes(call: Call) -> dict[str, tuple[str, int, Callable[..., Any]]]:
 
     return {
         "loop": ("in a jitted fori_loop", LOOP_CALLS, jax.jit(many)),
-        "chain": (f"{CHAIN_CALLS}-call chain in one jit", CHAIN_CALLS, repeated(jax.jit(chained))),
-        "jit": ("single jitted call", 1, repeated(jax.jit(call))),
-        "eager": ("eager call", 1, repeated(call)),
+        "chain": (f"{CHAIN_CALLS}-call chain in one jit", CHAIN_CALLS, looped(jax.jit(chained))),
+        "jit": ("single jitted call", 1, looped(jax.jit(call))),
+        "eager": ("eager call", 1, looped(call)),
     }
 
 
 def measure(runs: dict[Any, Callable[[int], Any]], rounds: int) -> dict[Any, list[float]]:
-    """Returns nanoseconds per iteration of each function, which all take turns in a random order in every round."""
+    """Returns nanoseconds per iteration of each function. Each round runs all functions, in a random order."""
     counts: dict[Any, int] = {}
     samples: dict[Any, list[float]] = {key: [] for key in runs}
     for key, run in runs.items():
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "platform", nargs="?", choices=tuple(WAYS), default="cpu", help="where calls run (default: cpu)"
     )
-    parser.add_argument("rounds", nargs="?", type=int, default=100, help="turns of each way (default: 100)")
+    parser.add_argument("rounds", nargs="?", type=int, default=100, help="measurements of each way (default: 100)")
     options = parser.parse_args(arguments)
     platform = options.platform
     try:

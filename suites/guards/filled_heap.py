@@ -1,10 +1,10 @@
-"""Fills the memory that a kernel allocates while it runs: a new process hands out zeros, which hides a missing start.
+"""Fills the memory that a kernel allocates. New memory is mostly zeros, which hides that a kernel does not set it.
 
-The GNU C library does it by itself, see ``M_PERTURB`` in mallopt(3), also for large blocks that come fresh from the
-operating system. It fills fresh memory with one byte and freed memory with its complement. One of the two is a small
-floating-point number, which may pass for zero. So a kernel has to run twice, with :data:`FILLS`.
+The GNU C library can fill memory, see ``M_PERTURB`` in mallopt(3), also large blocks from the operating system. It
+fills fresh memory with one byte and freed memory with its complement. One of the two is a small floating-point number,
+which may pass for zero. So a kernel has to run twice, with :data:`FILLS`.
 
-Small blocks that this thread has freed before it hands out as they are. So they are filled here.
+The library does not fill small blocks that this thread has freed before. So they are filled here.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ MISSING = None if hasattr(_libc, "gnu_get_libc_version") else "the heap is fille
 
 _M_PERTURB = -6
 
-# The blocks that a thread keeps for itself: 64 sizes, at most 7 of each by default.
-_SIZES, _FIRST_BYTES, _STEP_BYTES, _KEPT = 64, 24, 16, 7
+# The blocks that the library caches for a thread: 64 sizes, at most 7 of each by default.
+_SIZES, _FIRST_BYTES, _STEP_BYTES, _BLOCKS = 64, 24, 16, 7
 
 _lock = threading.Lock()
 _users = 0
@@ -43,15 +43,15 @@ _users = 0
 
 @contextlib.contextmanager
 def filled_heap(byte: int) -> Iterator[None]:
-    """Fills what this process allocates inside the ``with`` block; does nothing where :data:`MISSING` says why.
+    """Fills all memory that this process allocates inside the ``with`` block; does nothing if :data:`MISSING` is set.
 
     Args:
-        byte: One of :data:`FILLS`; all blocks that overlap have the same.
+        byte: One of :data:`FILLS`; ``with`` blocks that overlap must have the same.
     """
     if MISSING is not None:
         yield
         return
-    _fill_kept_blocks()(byte ^ 0xFF)
+    _fill_cached_blocks()(byte ^ 0xFF)
     _count(1, byte)
     try:
         yield
@@ -68,8 +68,8 @@ def _count(change: int, byte: int) -> None:
 
 
 @functools.cache
-def _fill_kept_blocks() -> Any:
-    """A C function that takes all blocks that its thread has kept, fills them with a byte, and gives them back."""
+def _fill_cached_blocks() -> Any:
+    """Returns a C function that allocates all cached blocks of its thread, fills them with a byte, and frees them."""
     malloc, free, memset = (np.int64(c_function(getattr(_libc, name))) for name in ("malloc", "free", "memset"))
 
     @numba.cfunc(types.int64(types.int64), error_model="numpy")
@@ -77,7 +77,7 @@ def _fill_kept_blocks() -> Any:
         for size in range(_SIZES):
             size_bytes = _FIRST_BYTES + size * _STEP_BYTES
             first = 0
-            for _ in range(_KEPT):  # each block holds the address of the one before it
+            for _ in range(_BLOCKS):  # each block holds the address of the one before it
                 block = call(malloc, size_bytes)
                 if block == 0:
                     break

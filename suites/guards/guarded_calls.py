@@ -1,10 +1,9 @@
-"""Gives the kernels of a program their arrays between guard pages, at each call that XLA makes.
+"""Puts the arrays of each kernel call between guard pages.
 
-XLA chooses the memory of arrays by itself. So each call of the bridge's target goes through a function of this module.
-It copies the inputs to guarded regions, fills the regions of the outputs with a byte, runs the kernel on the regions,
-and copies its results to XLA's memory. Memory that the kernel allocates meanwhile is filled too. That works for every
-kernel language of the CPU, for several calls in one program, for batches and for adjoints. Of a batch, only the two
-ends are guarded.
+XLA allocates arrays itself. So each call of the bridge's target goes through a function of this module. It copies the
+inputs to guarded regions, fills the regions of the outputs with a byte, runs the kernel on the regions, and copies its
+results to XLA's memory. Memory that the kernel allocates meanwhile is filled too. This works for every kernel language
+of the CPU, for several calls in one program, for batches and for adjoints. Of a batch, only the two ends are guarded.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Trespass:
     """An access of a kernel outside of an array, or to an input that it may only read.
 
     Attributes:
-        kind: ``reads``, ``writes``, or ``accesses`` where the machine does not tell.
+        kind: ``reads``, ``writes``, or ``accesses`` where the machine does not tell which.
         array: The array, as the call sees it: ``input 0``, or ``output 1``.
         element: Index of the element; negative before the array, at least ``elements`` after it.
         elements: How many elements the array has, in all batch dimensions.
@@ -49,7 +48,7 @@ class Trespass:
         return 0 <= self.element < self.elements
 
     def __str__(self) -> str:
-        """Says it in words that follow "the kernel"."""
+        """Returns a text that continues "the kernel"."""
         what = f"{self.kind} element {self.element} of {self.array}"
         if self.is_inside:
             return f"{what}, which it may only read"
@@ -59,18 +58,17 @@ class Trespass:
 
 @contextlib.contextmanager
 def guarded_calls(run: int) -> Iterator[Guards]:
-    """Guards all calls of kernels on the CPU inside the ``with`` block, which waits for its programs by itself.
+    """Guards all calls of kernels on the CPU inside the ``with`` block. The block must wait for its programs.
 
     Args:
         run: 0 or 1: two runs are needed. In run 0 each array ends where a guard page begins, in run
-            1 it begins where one ends. Outputs, also those that the program uses only inside, and the heap are filled
-            with other bytes in each run.
+            1 it begins where one ends. Each run fills the heap and all outputs of kernels with another byte.
 
     Raises:
         MemoryError: The operating system gives no memory for a region.
     """
     global _session
-    with _one_at_a_time, page_faults.noted(), CPU.replaced_by(c_function(_ROUTE)) as handler:
+    with _one_at_a_time, page_faults.noting(), CPU.replaced_by(c_function(_ROUTE)) as handler:
         session = _session = Guards(handler, run)
         yield session
     if session.error is not None:
@@ -78,12 +76,12 @@ def guarded_calls(run: int) -> Iterator[Guards]:
 
 
 class Guards:
-    """What the guards of a ``with`` block have seen.
+    """The guards of a ``with`` block.
 
     Attributes:
-        calls: Calls of kernels that went through guards.
-        findings: The accesses that a kernel must not make, in the order of calls.
-        error: Why a call went without guards; None if none did.
+        calls: Guarded calls of kernels.
+        findings: The forbidden accesses, in the order of calls.
+        error: Why a call was not guarded; None if all were.
     """
 
     def __init__(self, handler: int, run: int):
@@ -95,7 +93,7 @@ class Guards:
         self._lock = threading.Lock()
 
     def call(self, address: int) -> int:
-        """Does what the handler does for a frame, on guarded copies of its arrays."""
+        """Calls the handler with guarded copies of the arrays of a frame."""
         frame = _FRAME.from_address(address)
         if frame.extension_start or frame.stage != FRAME.EXECUTE:
             return int(self._handler(address))
@@ -121,7 +119,7 @@ class _Array:
     is_written: bool
 
     def findings(self) -> list[Trespass]:
-        """The accesses in elements of the array, the nearest to it first: that says most about the fault."""
+        """Returns the accesses in elements of the array, the nearest first, which says most about the fault."""
         item_bytes, size = max(1, self.item_bytes), self.region.size
         accesses = sorted(self.region.accesses(), key=lambda each: max(-each[1], each[1] - size + 1, 0))
         return [Trespass(kind, self.name, offset // item_bytes, size // item_bytes) for kind, offset in accesses]
@@ -151,9 +149,9 @@ class _Arrays:
             region = self._place(f"input {index}", buffer, at_end, is_written=address in written)
             ctypes.memmove(region.address, address, region.size)
         for index, buffer in enumerate(outputs):
-            known = len(self._arrays)
+            before = len(self._arrays)
             region = self._place(f"output {index}", buffer, at_end, is_written=True)
-            if len(self._arrays) > known:
+            if len(self._arrays) > before:
                 ctypes.memset(region.address, byte, region.size)
         for each in self._arrays.values():
             if not each.is_written:
@@ -162,7 +160,7 @@ class _Arrays:
         self._frame.rets.rets = self._pointers(outputs)
 
     def close(self) -> list[Trespass]:
-        """Copies the results to XLA's memory, gives the regions back, and returns what the guards have noted."""
+        """Copies the results to XLA's memory, frees the regions, and returns the forbidden accesses."""
         findings = [finding for each in self._arrays.values() for finding in each.findings()]
         for each in self._arrays.values():
             if each.is_written:
@@ -171,12 +169,12 @@ class _Arrays:
         return findings
 
     def release(self) -> None:
-        """Gives the memory back."""
+        """Frees the memory."""
         for each in self._arrays.values():
             each.region.release()
 
     def _place(self, name: str, buffer: Any, at_end: bool, *, is_written: bool) -> GuardedRegion:
-        """Gives a buffer its region: the same for two buffers of one size at one address."""
+        """Sets the region of a buffer, and returns it; two buffers of one size at one address share a region."""
         address = buffer.data or 0
         item_bytes = _ITEM_BYTES[buffer.dtype]
         size = item_bytes * math.prod(words_at(buffer.dims, buffer.rank))
@@ -194,12 +192,12 @@ class _Arrays:
 
 
 def _buffer(address: int) -> Any:
-    """A copy of the description of a buffer, whose data still is XLA's."""
+    """Returns a copy of the description of a buffer; its data is still XLA's."""
     return _BUFFER.from_buffer_copy(_BUFFER.from_address(address))
 
 
 def _item_bytes(dtype: str) -> int:
-    """Bytes of an element of an XLA type, by its name, such as ``F32`` or ``PRED``; what has no size has none."""
+    """Returns the bytes of an element of an XLA type, by its name, such as ``F32`` or ``PRED``; 0 without a size."""
     bits = re.search(r"\d+", dtype)
     return max(1, int(bits[0]) // 8) if bits else int(dtype == "PRED")
 
@@ -212,7 +210,7 @@ _ITEM_BYTES = {
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 _session: Guards | None = None
-"""The session that gets the calls. It stays when its block ends: a program that nobody waited for may still call."""
+"""The session that gets the calls. It stays after its block, because a program may still run."""
 
 _one_at_a_time = threading.Lock()
 

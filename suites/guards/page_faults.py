@@ -1,8 +1,8 @@
-"""Notes accesses to pages of memory that nobody may touch, and lets the program go on.
+"""Notes accesses to forbidden pages of memory, and lets the program go on.
 
 The operating system reports such an access as SIGSEGV, on the thread that made it. Our handler is machine code. If the
-address lies in a watched range, it notes address and kind of the access, opens the page, and returns: the instruction
-then runs again, and succeeds. Any other fault goes to the handler that was there before, such as Python's faulthandler.
+address lies in a watched range, it notes address and kind of the access, allows access to the page, and returns: the
+instruction then runs again, and succeeds. Any other fault goes to the previous handler, such as Python's faulthandler.
 
 An array lies directly before, or directly after, such pages.
 """
@@ -64,7 +64,7 @@ class _Action(ctypes.Structure):
 
 
 @contextlib.contextmanager
-def noted() -> Iterator[None]:
+def noting() -> Iterator[None]:
     """Handles the faults of this process inside the ``with`` block, on every thread.
 
     Raises:
@@ -83,7 +83,7 @@ _table = np.zeros((_SLOTS, _SLOT_WORDS), np.int64)
 """The watched ranges. A slot whose end is 0 is free. The handler reads it on any thread, so the end is written last."""
 
 _used = np.zeros(1, np.int64)
-"""How many slots the handler looks at: all later ones have always been free."""
+"""How many slots the handler looks at: all later ones were never used."""
 
 _free: list[int] = []
 _slots = threading.Lock()
@@ -122,7 +122,7 @@ _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 @functools.cache
 def _handler() -> Any:
-    """The signal handler, as machine code: Python code could not run at such a moment."""
+    """Returns the signal handler as machine code: Python code cannot run at such a moment."""
     table, used = np.int64(_table.ctypes.data), np.int64(_used.ctypes.data)
     previous = np.int64(ctypes.addressof(_previous))
     mprotect, sigaction = np.int64(c_function(_libc.mprotect)), np.int64(c_function(_libc.sigaction))
@@ -145,7 +145,7 @@ def _handler() -> Any:
                     store(notes, page * _NOTE_WORDS + _KIND, kind)
                 if call3(mprotect, start + page * page_bytes, page_bytes, READ_WRITE) & 0xFFFFFFFF == 0:
                     return
-        # Not ours: the instruction runs again, and its fault goes to the handler before this one.
+        # Not in a watched range: the instruction runs again, and its fault goes to the previous handler.
         call3(sigaction, segv, previous, 0)
 
     return handle
@@ -185,7 +185,7 @@ class GuardedRegion:
         self._protect(READ_WRITE)
 
     def make_read_only(self) -> None:
-        """Makes a write to the array a fault too."""
+        """Makes writes to the array forbidden too."""
         self._protect(READ_ONLY)
 
     def accesses(self) -> list[tuple[str, int]]:
@@ -194,7 +194,7 @@ class GuardedRegion:
         return [(KINDS[self._notes[page, _KIND]], int(self._notes[page, _ADDRESS]) - self.address) for page in pages]
 
     def release(self) -> None:
-        """Gives the memory back."""
+        """Frees the memory."""
         _free_slot(self._slot)
         _libc.munmap(self._start, self._reserved_bytes)
 

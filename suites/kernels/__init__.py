@@ -1,1 +1,1 @@
-"""Holds what kernels are made of: the classes of kernels and backends, and a toolkit for each language."""
+"""Holds the parts of kernels: the classes of kernels and backends, and a toolkit for each language."""

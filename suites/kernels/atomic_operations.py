@@ -25,7 +25,7 @@ def has_atomics(kernel: Any, *, warp: bool = False) -> bool:
     """Whether a kernel, or a function that it refers to, has an atomic operation.
 
     Args:
-        kernel: A function, or what a decorator of Numba-CUDA or Warp made of it.
+        kernel: A function, plain or decorated by Numba-CUDA or Warp.
         warp: Whether it is in Warp, which makes ``out[i] += x`` an atomic operation.
     """
     return any(
@@ -44,29 +44,29 @@ def _updates_elements(function: FunctionType) -> bool:
         return True
 
 
-def _reached(given: Any, seen: set[int]) -> Iterator[FunctionType]:
+def _reached(reference: Any, seen: set[int]) -> Iterator[FunctionType]:
     """Yields a function and every function that it refers to by a global name, a free variable or an attribute."""
-    function = _function_of(given)
+    function = _function_of(reference)
     if function is None or id(function) in seen or function.__module__.partition(".")[0] in _LIBRARIES:
         return
     seen.add(id(function))
     yield function
     cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     names = {name for code in _codes(function.__code__) for name in code.co_names}
-    found = [*cells, *(function.__globals__[name] for name in names if name in function.__globals__)]
-    modules = [value for value in found if isinstance(value, ModuleType)]
-    found += [vars(module)[name] for module in modules for name in names if name in vars(module)]
-    for value in found:
+    values = [*cells, *(function.__globals__[name] for name in names if name in function.__globals__)]
+    modules = [value for value in values if isinstance(value, ModuleType)]
+    values += [vars(module)[name] for module in modules for name in names if name in vars(module)]
+    for value in values:
         yield from _reached(value, seen)
 
 
-def _function_of(given: Any) -> FunctionType | None:
+def _function_of(value: Any) -> FunctionType | None:
     """The Python function of a decorated one; None if it is something else."""
-    if isinstance(given, FunctionType):
-        return given
-    if isinstance(given, ModuleType | type):
+    if isinstance(value, FunctionType):
+        return value
+    if isinstance(value, ModuleType | type):
         return None
-    inner = next((found for name in _INNER if (found := getattr(given, name, None)) is not None), None)
+    inner = next((function for name in _INNER if (function := getattr(value, name, None)) is not None), None)
     return inner if isinstance(inner, FunctionType) else None
 
 

@@ -55,25 +55,25 @@ class JaxKernel(Kernel):
     def derivative(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Derivative:
         """Reverse mode, if the function has a rule or is declared differentiable; forward mode with ``custom_jvp``."""
         forward = isinstance(self.function, jax.custom_jvp)
-        known = forward or isinstance(self.function, jax.custom_vjp)
-        return Derivative(reverse=known if self.differentiable is None else self.differentiable, forward=forward)
+        has_rule = forward or isinstance(self.function, jax.custom_vjp)
+        return Derivative(reverse=has_rule if self.differentiable is None else self.differentiable, forward=forward)
 
 
 _JITTED = type(jax.jit(lambda x: x))
 
 
-def jax_kernel_function(given: Any) -> JaxKernel | None:
-    """Returns what an author declares as a :class:`JaxKernel`; None if it is none.
+def jax_kernel_function(declared: Any) -> JaxKernel | None:
+    """Returns an author's declaration as a :class:`JaxKernel`; None if it is none.
 
     Args:
-        given: A ``JaxKernel``, a ``jax.custom_vjp``, a ``jax.custom_jvp``, or a function under ``jax.jit`` that is no
-            wrapper of one kernel.
+        declared: A ``JaxKernel``, a ``jax.custom_vjp``, a ``jax.custom_jvp``, or a function under ``jax.jit`` that
+            is no wrapper of one kernel.
     """
-    if isinstance(given, JaxKernel):
-        return given if callable(given.function) else None
-    with_rule = isinstance(given, jax.custom_vjp | jax.custom_jvp)
-    if with_rule or (isinstance(given, _JITTED) and not hasattr(given, "made_by")):
-        return JaxKernel(given)
+    if isinstance(declared, JaxKernel):
+        return declared if callable(declared.function) else None
+    has_rule = isinstance(declared, jax.custom_vjp | jax.custom_jvp)
+    if has_rule or (isinstance(declared, _JITTED) and not hasattr(declared, "made_by")):
+        return JaxKernel(declared)
     return None
 
 

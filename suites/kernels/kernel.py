@@ -110,7 +110,7 @@ class LaunchedKernel(Kernel):
 
     Attributes:
         wrapper: The function of the bridge.
-        kernel: What it takes as the kernel.
+        kernel: The object that it takes as the kernel.
         launch: Takes the inputs and outputs of a call. Returns the keyword arguments of the function.
     """
 
@@ -120,8 +120,8 @@ class LaunchedKernel(Kernel):
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of the function of the bridge."""
-        made: Callable[..., Any] = type(self).wrapper(self.kernel, list(outs), **self.launch(inputs, outs))
-        return made
+        call: Callable[..., Any] = type(self).wrapper(self.kernel, list(outs), **self.launch(inputs, outs))
+        return call
 
     @property
     def returns_list(self) -> bool:

@@ -23,7 +23,7 @@ class Library:
         name: Its name.
         module: The name that it is imported by.
         distributions: The distributions that may hold it.
-        cure: What installs it.
+        cure: The command that installs it.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Library:
         """Returns why it cannot be called here, with the command that installs it; None if it is installed."""
         return None if _is_there(self.module) else f"{self.name} is not installed: {self.cure}"
 
-    def described(self) -> str:
+    def description(self) -> str:
         """Returns its name and version; the name alone where it is not installed."""
         for distribution in self.distributions:
             try:
@@ -64,11 +64,11 @@ class LibraryCall(Kernel):
     prepare: Prepare
 
     @classmethod
-    def accepted(cls, given: Any) -> LibraryCall | None:
-        """Returns what an author declares as a call of this library; None if it is no function."""
-        if isinstance(given, Kernel):
-            return given if isinstance(given, cls) else None
-        return cls(given) if callable(given) and not isinstance(given, type) else None
+    def accepted(cls, declared: Any) -> LibraryCall | None:
+        """Returns an author's function as a call of this library; None if it is no function."""
+        if isinstance(declared, Kernel):
+            return declared if isinstance(declared, cls) else None
+        return cls(declared) if callable(declared) and not isinstance(declared, type) else None
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """A function of JAX arrays, which cannot be traced. It returns a list of results."""
@@ -97,7 +97,7 @@ class LibraryProgram:
         borrow: Takes a JAX array. Returns an array of the library over the same memory.
         returned: Takes a result of the library. Returns an object with ``__array__``, whose ``block_until_ready``, if
             it has one, waits until the result is there.
-        keeps: Whether the program keeps what it prepared for the last inputs, and so the memory of these.
+        keeps: Whether the program keeps its preparation for the last inputs, and so the memory of these.
     """
 
     def __init__(
@@ -130,8 +130,8 @@ class LibraryProgram:
         return self._listed(result)
 
     def _prepared(self, arrays: tuple[Any, ...]) -> Callable[[], Any]:
-        kept, run = self._last
-        if not kept or any(one is not other for one, other in zip(kept, arrays, strict=True)):
+        last_arrays, run = self._last
+        if not last_arrays or any(one is not other for one, other in zip(last_arrays, arrays, strict=True)):
             run = self._prepare(*map(self._borrow, arrays))
             if self._keeps:
                 self._last = arrays, run

@@ -1,4 +1,4 @@
-"""Takes wrappers of kernels apart: a user may declare what she calls, such as ``bridge.numba_kernel(f, outs)``."""
+"""Takes wrappers of kernels apart: a user may declare a callable, such as ``bridge.numba_kernel(f, outs)``."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import jax
 from suites.errors import OperatorError
 
 
-def arguments_of(given: Any, function: Callable[..., Any]) -> dict[str, Any] | None:
+def arguments_of(declared: Any, function: Callable[..., Any]) -> dict[str, Any] | None:
     """Returns the arguments that ``function`` of the bridge was called with to make a wrapper, by name.
 
     Args:
-        given: The object that an author declares as a kernel.
+        declared: The object that an author declares as a kernel.
         function: Such as :func:`bridge.numba_kernel`.
 
     Returns:
         The arguments that were passed; None if the object is no wrapper, or another function made it.
     """
-    maker, args, keywords = getattr(given, "made_by", (None, (), {}))
+    maker, args, keywords = getattr(declared, "made_by", (None, (), {}))
     return dict(inspect.signature(function).bind(*args, **keywords).arguments) if maker is function else None
 
 
@@ -75,15 +75,17 @@ def launch_of(name: str, arguments: dict[str, Any], declare: str) -> FixedLaunch
     options = tuple((key, value) for key, value in arguments.items() if key not in ("kernel", "source", "name", "outs"))
     if outs_function(arguments["outs"]) is not None:
         return FixedLaunch(options)
-    given = dict(options)
+    values = dict(options)
     elements = [math.prod(leaf.shape) for leaf in jax.tree.leaves(arguments["outs"])]
-    launch = given.pop("launch_dims", None)
+    launch = values.pop("launch_dims", None)
     threads = math.prod(launch) if isinstance(launch, tuple | list) else launch
-    if threads == elements[0] and not given.get("scalars"):
-        return ThreadPerElement(tuple(given.items()))
-    said = ", ".join(f"{key}={value!r}" for key, value in options if key in ("grid", "block", "launch_dims", "scalars"))
+    if threads == elements[0] and not values.get("scalars"):
+        return ThreadPerElement(tuple(values.items()))
+    launch_text = ", ".join(
+        f"{key}={value!r}" for key, value in options if key in ("grid", "block", "launch_dims", "scalars")
+    )
     raise OperatorError(
-        f"the kernel is wrapped by {name} for outputs of {elements[0]} elements with {said}, which does not say how "
-        f"the sizes of the checks are launched. Declare suites.{declare}, with a function of inputs and outputs that "
-        "returns these arguments."
+        f"the kernel is wrapped by {name} for outputs of {elements[0]} elements with {launch_text}, which does not say "
+        f"how the sizes of the checks are launched. Declare suites.{declare}, with a function of inputs and outputs "
+        "that returns these arguments."
     )

@@ -20,13 +20,13 @@ from suites.mutants.mutant import Mutant as Mutant
 @functools.cache
 def mutants() -> dict[str, Mutant]:
     """All mutants by the names of their operators, sorted."""
-    found: dict[str, Mutant] = {}
+    by_name: dict[str, Mutant] = {}
     for module in pkgutil.iter_modules(__path__):
         for mutant in getattr(importlib.import_module(f"{__name__}.{module.name}"), "MUTANTS", ()):
-            if mutant.name in found:
+            if mutant.name in by_name:
                 raise ValueError(f"two mutants are named {mutant.name!r}; give each its own name")
-            found[mutant.name] = mutant
-    return dict(sorted(found.items()))
+            by_name[mutant.name] = mutant
+    return dict(sorted(by_name.items()))
 
 
 def __getattr__(name: str) -> Any:

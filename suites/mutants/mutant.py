@@ -36,9 +36,9 @@ def table(backend: Backend) -> tuple[list[Mutant], Callable[..., Any]]:
     """Returns the list of a module's mutants, and the decorator that adds a kernel to it.
 
     The decorator takes a good operator, or only a reference; the check that must catch the kernel, or several; and the
-    mistake in words. ``make`` turns the decorated object into what an operator declares. Further keywords are fields of
-    the operator. By default it has one dtype, no derivative and no inputs to refuse; and edge cases only if the check
-    ``edges`` must catch it.
+    mistake in words. ``make`` turns the decorated object into a kernel of an operator. Further
+    keywords are fields of the operator. By default it has one dtype, no derivative and no inputs to refuse; and edge
+    cases only if the check ``edges`` must catch it.
     """
     mutants: list[Mutant] = []
 
@@ -48,15 +48,15 @@ def table(backend: Backend) -> tuple[list[Mutant], Callable[..., Any]]:
     ) -> Any:  # fmt: skip
         def add(kernel: Any) -> Any:
             checks = (caught_by,) if isinstance(caught_by, str) else tuple(caught_by)
-            kept: dict[str, Any] = {"gradient": None} | ({} if "edges" in checks else {"edges": _no_edges}) | fields
+            settings: dict[str, Any] = {"gradient": None} | ({} if "edges" in checks else {"edges": _no_edges}) | fields
             own = name or getattr(kernel, "func", getattr(kernel, "py_func", kernel)).__name__
             kernels = {backend: make(kernel)}
             if isinstance(of, Operator):
-                kept = {"dtypes": of.dtypes[:1], "errors": ()} | kept
-                operator = replace(of, name=f"{of.name}~{own}", kernels=kernels, tested=(backend,), **kept)
+                settings = {"dtypes": of.dtypes[:1], "errors": ()} | settings
+                operator = replace(of, name=f"{of.name}~{own}", kernels=kernels, tested=(backend,), **settings)
             else:
-                kept = {"dtypes": ("float32",), "tested": (backend,)} | kept
-                operator = Operator(name=own, reference=of, kernels=kernels, **kept)
+                settings = {"dtypes": ("float32",), "tested": (backend,)} | settings
+                operator = Operator(name=own, reference=of, kernels=kernels, **settings)
             mutants.append(Mutant(operator, backend, fault, checks))
             return kernel
 

@@ -1,4 +1,4 @@
-"""Holds broken C functions: what is wrong with them only shows in memory, or in a call that fails.
+"""Holds broken C functions, whose errors only show in memory, or in a call that fails.
 
 Numba compiles them to functions that get addresses and sizes, and trust them, as a function in C does.
 """

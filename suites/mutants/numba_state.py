@@ -29,12 +29,12 @@ LAST_ADDRESS, LAST_RESULT, LAST_KEY = (address_of_zeros(ROOM, kind) for kind in 
 @broken(twice, "endurance", "the last result is kept while the address is the same")  # the address of a copy: it varies
 @numba.njit
 def kept_by_address(x, out):
-    key, kept = array_at(LAST_ADDRESS, 2, np.uint64), array_at(LAST_RESULT, x.size, np.float32)
+    key, results = array_at(LAST_ADDRESS, 2, np.uint64), array_at(LAST_RESULT, x.size, np.float32)
     if key[0] != x.ctypes.data or key[1] != x.size:
         for i in range(x.size):
-            kept[i] = x[i] * 2
+            results[i] = x[i] * 2
         key[0], key[1] = x.ctypes.data, x.size
-    out[:] = kept
+    out[:] = results
 
 
 SAMPLED = address_of_zeros(ROOM, np.float32)
@@ -43,16 +43,16 @@ SAMPLED = address_of_zeros(ROOM, np.float32)
 @broken(twice, "addresses", "the last result is kept if every tenth element agrees")
 @numba.njit
 def kept_by_sample(x, out):
-    key, kept = array_at(LAST_KEY, ROOM // 10, np.float64), array_at(SAMPLED, x.size, np.float32)
-    known = key[0] == x.size
+    key, results = array_at(LAST_KEY, ROOM // 10, np.float64), array_at(SAMPLED, x.size, np.float32)
+    agrees = key[0] == x.size
     for i in range(0, x.size, 10):
-        known = known and key[1 + i // 10] == x[i]
+        agrees = agrees and key[1 + i // 10] == x[i]
         key[1 + i // 10] = x[i]
     key[0] = x.size
-    if not known:
+    if not agrees:
         for i in range(x.size):
-            kept[i] = x[i] * 2
-    out[:] = kept
+            results[i] = x[i] * 2
+    out[:] = results
 
 
 # Calls that overlap.

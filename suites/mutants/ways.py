@@ -2,7 +2,7 @@
 
 Each :class:`Kind` has a reference and functions of NumPy arrays. Every right function computes in the tested dtype, or
 in a wider one, by steps that a careful author could choose. Every wrong one has a mistake that an author could make,
-within what is declared: all values of the dtype, or of the domain.
+within the declared values: all of the dtype, or of the domain.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Kind:
     """One function with ways to compute it.
 
     Attributes:
-        name: What it computes.
+        name: The operation that it computes.
         reference: The reference, with ``jax.numpy``.
         right: Right ways, by name.
         wrong: Wrong ways, by name.
@@ -764,11 +764,11 @@ kind(
 
 
 def _recurrence(a: Any, x: Any) -> Any:
-    found, state = [], one(x, 0)
+    states, state = [], one(x, 0)
     for factor, value in zip(a, x, strict=True):
         state = factor * state + value
-        found.append(state)
-    return np.array(found, x.dtype)
+        states.append(state)
+    return np.array(states, x.dtype)
 
 
 def _doubled_recurrence(a: Any, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Makes vectors of a given dtype whose values break careless kernels."""
+"""Makes vectors of a dtype whose values break careless kernels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def vectors(dtype: str) -> dict[str, Array]:
         "tiny": [info.tiny, -info.tiny, info.tiny * 1.5, info.tiny * 3, -info.tiny * 2, info.tiny],
         "huge": [info.max, info.max / 2, info.max / 4, info.max / 8, info.max / 16, info.max / 32],
     }
-    # A kernel that keeps several maxima or sums has to look for NaN in each, not only in the last ones.
+    # A kernel with several partial maxima or sums has to look for NaN in each of them.
     among_many = values(dtype, cases["odd"].size, random)
     among_many[[3, 600]] = np.nan
     named = {name: np.array(vector, dtype) for name, vector in special.items()}

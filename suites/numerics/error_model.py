@@ -11,16 +11,16 @@ obeys ``fl(a op b) = (a op b)(1 + d)`` with ``|d| <= u``. The error of ``k`` suc
 In a sum of products each term passes through its own product and at most ``k - 1`` additions, in any order (Higham,
 section 4.2). So the error of the computed sum is at most ``gamma_k * S``, where ``S`` is the sum of absolute values.
 
-That is the worst case: all roundings go one way. If the terms take many values, and few are lost beside the sum,
-roundings have mean zero, and the error of k of them is below ``4 u sqrt(k) S`` but for one element in 1e10 (Higham and
-Mary, SIAM J. Sci. Comput. 41, 2019, Theorem 2.4). A sum of equal numbers, such as of 0.1, has the worst case. A sum of
-whole numbers that all fit is not rounded at all (:mod:`suites.numerics.quanta`), so that a term that is left out shows
-there, however long the sum. No sum is granted more than a quarter of ``S``: a type that would lose more is too narrow
-to add up so many terms in one chain, and a kernel must add in blocks or in a wider type.
+That is the worst case: all roundings go in one direction. If the terms take many values, and few are lost beside the
+sum, roundings have mean zero, and the error of k of them is below ``4 u sqrt(k) S``, except for one element in 1e10
+(Higham and Mary, SIAM J. Sci. Comput. 41, 2019, Theorem 2.4). A sum of equal numbers, such as of 0.1, has the worst
+case. A sum of whole numbers is not rounded if all partial sums fit the dtype (:mod:`suites.numerics.quanta`), so any
+missing term is found, however long the sum is. No sum may have a larger error than a quarter of ``S``. A dtype that
+would lose more is too narrow to add up so many terms in one chain, and a kernel must add in blocks or in a wider type.
 
 A number below the smallest normal one may be flushed to zero: XLA's threads do so.
 
-A complex result is off by at most the margin in the complex plane. The model holds with ``|.|`` for the modulus: an
+The error of a complex result is its distance in the complex plane. The model holds with ``|.|`` for the modulus: an
 addition has one rounding, a product ``2 sqrt(2)``, and a quotient by the usual formula ``4 sqrt(2)`` (Higham, section
 3.6).
 
@@ -46,7 +46,7 @@ WIDE: dict[np.dtype[Any], type[np.inexact[Any]]] = {
     np.dtype("complex64"): np.complex128,
     np.dtype("complex128"): np.clongdouble,
 }
-"""The type that truth is computed in, by the dtype of the inputs."""
+"""The type of the truth, by the dtype of the inputs."""
 
 
 @functools.cache
@@ -104,10 +104,10 @@ class Expected:
         """Shape of the output."""
         return tuple(self.value.shape)
 
-    def at(self, places: Array) -> Expected:
-        """The true values of some elements, by their places in the flat output."""
+    def at(self, indices: Array) -> Expected:
+        """Returns the true values of some elements, by their indices in the flat output."""
         flat: dict[str, Any] = {
-            name: np.broadcast_to(array, self.shape).reshape(-1)[places]
+            name: np.broadcast_to(array, self.shape).reshape(-1)[indices]
             for name in ("value", "margin", "signed_zero", "overflows")
             if (array := getattr(self, name)) is not None
         }
@@ -126,7 +126,7 @@ class Truth:
 
 
 def exact(value: Array, signed_zero: bool = False) -> Expected:
-    """A result that must equal the value exactly: integers, booleans and copies. A NaN may have any bits."""
+    """Declares a result that must equal the value exactly: integers, booleans and copies. A NaN may have any bits."""
     return Expected(value, value.dtype, None, signed_zero)
 
 

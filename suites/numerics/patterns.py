@@ -1,4 +1,4 @@
-"""Says in words what wrong results have in common: where they are, and what they hold in place of the true values."""
+"""Describes the common pattern of wrong results: where they are, and their values instead of the true ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from suites.numerics.arrays import Array
 
 LEAST = 3
-"""So many wrong elements, of different true values, have something in common. Fewer may by chance."""
+"""The least number of wrong elements, with different true values, that show a rule. Fewer may agree by chance."""
 
 SHARE = 0.9
 """The share of elements that must agree with a rule. The others may be right by chance, as zeros often are."""
 
 NEAR, BETTER = 1e-4, 16
-"""How far values may be off a rule, relatively, since wrong kernels round, too; and how much farther off the truth."""
+"""The largest relative distance to a rule, since wrong kernels round too; and how much farther the truth must be."""
 
 
 _NARROWER = {
@@ -29,7 +29,7 @@ _NARROWER = {
 
 
 def pattern(got: Array, true: Array, wrong: Array) -> str | None:
-    """Returns what wrong elements have in common, such as ``the last element along axis 1 is 0.0``; None if nothing.
+    """Returns the common pattern of wrong elements, such as ``the last element along axis 1 is 0.0``; None if nothing.
 
     Args:
         got: A result.
@@ -43,7 +43,7 @@ def pattern(got: Array, true: Array, wrong: Array) -> str | None:
 
 
 def places(wrong: Array, true: Array | None = None) -> str | None:
-    """Returns where a mask is True, such as ``one element in 16 from 15 on``; None if no short rule says it."""
+    """Returns where a mask is True, such as ``one element in 16 from 15 on``; None if there is no short rule."""
     if wrong.size <= LEAST or not wrong.any():
         return None
     if wrong.all():
@@ -56,50 +56,48 @@ def places(wrong: Array, true: Array | None = None) -> str | None:
     for axis in range(wrong.ndim) if wrong.ndim > 1 else ():
         others = tuple(each for each in range(wrong.ndim) if each != axis)
         line: Array = np.asarray(wrong.any(others))
-        found = _along(line)
-        if found is not None and _agrees(
-            wrong, np.broadcast_to(np.expand_dims(wrong.any(others), others), wrong.shape)
-        ):
-            return f"{found} along axis {axis}"
+        text = _along(line)
+        if text is not None and _agrees(wrong, np.broadcast_to(np.expand_dims(wrong.any(others), others), wrong.shape)):
+            return f"{text} along axis {axis}"
     return _along(wrong.reshape(-1))
 
 
 def _agrees(wrong: Array, rule: Array) -> bool:
-    """Whether all wrong elements are in the rule's places, and nearly all elements there are wrong."""
+    """Tells whether all wrong elements are where the rule is True, and nearly all elements there are wrong."""
     return bool(rule.any() and not (wrong & ~rule).any() and wrong[rule].mean() >= SHARE)
 
 
 def _along(wrong: Array) -> str | None:
-    found, size = np.flatnonzero(wrong), wrong.size
-    first, last, count = int(found[0]), int(found[-1]), found.size
+    indices, size = np.flatnonzero(wrong), wrong.size
+    first, last, count = int(indices[0]), int(indices[-1]), indices.size
     if count >= SHARE * (size - first) and first:
         return "the last element" if first == size - 1 else f"every element from {first} on"
     if count >= SHARE * (last + 1) and last < size - 1:
         return "the first element" if last == 0 else f"every element up to {last}"
-    step = int(np.gcd.reduce(np.diff(found))) if count >= LEAST else 0
+    step = int(np.gcd.reduce(np.diff(indices))) if count >= LEAST else 0
     if step > 1 and count >= SHARE * ((last - first) // step + 1) and first < step and last + step >= size:
         return f"one element in {step} from {first} on"
     return None
 
 
 def _instead(got: Array, true: Array, wrong: Array) -> str | None:
-    """Returns what the wrong elements hold, as words that follow "every element"; None if no rule is known."""
+    """Returns the values of the wrong elements, as a text that continues "every element"; None if there is no rule."""
     if got.dtype.kind not in "fiub" and got.dtype.name != "bfloat16":
         return None
     for narrow in _NARROWER.get(got.dtype.name, ()):
         with np.errstate(all="ignore"):
-            rounded, held = true[wrong].astype(narrow).astype(got.dtype), got[wrong]
-            if np.array_equal(rounded, held) and (held != 0).any() and (held != true[wrong]).all():
+            narrowed, values = true[wrong].astype(narrow).astype(got.dtype), got[wrong]
+            if np.array_equal(narrowed, values) and (values != 0).any() and (values != true[wrong]).all():
                 return f"is the true value in {narrow}"
     if wrong.sum() < LEAST:
         return None
     got, true = got.astype(np.longdouble), true.astype(np.longdouble)
     with np.errstate(all="ignore"):
-        held = got[wrong]
+        values = got[wrong]
         if np.unique(true[wrong]).size < LEAST:
             return None
-        if (held == held[0]).all() or np.isnan(held).all():
-            return f"is {held[0]!s}"
+        if (values == values[0]).all() or np.isnan(values).all():
+            return f"is {values[0]!s}"
         for words, rule, valid in _rules(got, true, wrong):
             at = wrong & valid
             if at.sum() >= LEAST and explains(rule[at], got[at], true[at]):
@@ -108,14 +106,14 @@ def _instead(got: Array, true: Array, wrong: Array) -> str | None:
 
 
 def explains(rule: Array, got: Array, true: Array) -> bool:
-    """Tells whether nearly all of these results are what a rule says, and much nearer to it than to the true values."""
+    """Tells whether nearly all of these results agree with a rule, and are much nearer to it than to the truth."""
     apart = np.abs(got - rule)
     near = (apart <= NEAR * np.abs(rule)) & (BETTER * apart <= np.abs(got - true)) & (got != true)
     return bool(near.mean() >= SHARE)
 
 
 def _rules(got: Array, true: Array, wrong: Array) -> Iterator[tuple[str, Array, Any]]:
-    """Yields what elements may hold: in words, the values, and where the rule says something."""
+    """Yields rules: a text, the values by the rule, and the elements for which it holds."""
     ratio = np.median((got / true)[wrong & np.isfinite(got / true) & (true != 0)])
     yield "has the wrong sign", -true, True
     if ratio != 0:
@@ -129,11 +127,11 @@ def _rules(got: Array, true: Array, wrong: Array) -> Iterator[tuple[str, Array, 
         along = f" along axis {axis}" if true.ndim > 1 else ""
         yield f"has the value that belongs to the other end{along}", np.flip(true, axis), True
         for step in (1, -1, extent // 2, -(extent // 2)):
-            place = np.arange(extent).reshape([-1 if each == axis else 1 for each in range(true.ndim)])
-            valid = (place + step >= 0) & (place + step < extent) | (step not in (1, -1))
+            position = np.arange(extent).reshape([-1 if each == axis else 1 for each in range(true.ndim)])
+            valid = (position + step >= 0) & (position + step < extent) | (step not in (1, -1))
             how = f"{abs(step)} {'after' if step > 0 else 'before'} it"
             yield f"has the value that belongs to the element {how}{along}", np.roll(true, -step, axis), valid
     if true.ndim == 2:
-        transposed = "has the value that belongs to the transposed place"
+        transposed = "has the value that belongs to the transposed index"
         yield transposed, true.T.reshape(true.shape), True
         yield transposed, true.reshape(true.T.shape).T, True

@@ -1,9 +1,9 @@
 """Finds sums that no kernel rounds: of whole numbers, or of multiples of one power of two.
 
-If all terms are multiples of a power of two q, then so are all partial sums, in whatever order they are added. If the
-sum of the absolute values is at most ``2**p q``, where p is the number of bits of the dtype's significand, then every
-partial sum fits the dtype: nothing is rounded, with or without fused multiplications. Such a sum has no error, so that
-a term that is left out or cut off shows at once.
+If all terms are multiples of a power of two q, then so are all partial sums, in any order of the additions. If the sum
+of the absolute values is at most ``2**p q``, where p is the number of bits of the dtype's significand, then every
+partial sum fits the dtype: nothing is rounded, with or without fused multiplications. Such a sum has no error, so any
+missing or truncated term is found.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from suites.numerics.arrays import Array
 
 _BITS = 64
-"""Bits of the integers that significands are written as."""
+"""Bits of the integers that hold significands."""
 
 
 def elementwise(array: Array) -> Array:
-    """The lowest set bit of each element, as a power of two; infinite for zero, and zero for what is not finite."""
+    """Returns the lowest set bit of each element, as a power of two; infinite for 0, and 0 for infinities and NaN."""
     values = np.asarray(array)
     if values.dtype.kind == "c":
         return np.asarray(np.minimum(elementwise(values.real), elementwise(values.imag)))
@@ -34,12 +34,12 @@ def elementwise(array: Array) -> Array:
         bits = _BITS if wide else 53
         whole = np.ldexp(np.abs(np.where(finite, fraction, 0)), bits).astype(np.uint64)
         lowest = whole & (~whole + np.uint64(1))
-        found = np.ldexp(lowest.astype(np.float64), np.minimum(exponent - bits, 1000))
-        return np.where(~finite, 0.0, np.where(whole == 0, np.inf, found))
+        quanta = np.ldexp(lowest.astype(np.float64), np.minimum(exponent - bits, 1000))
+        return np.where(~finite, 0.0, np.where(whole == 0, np.inf, quanta))
 
 
 def nothing_rounded(sizes: Any, quanta: Any, bits: int, tiny: float) -> Any:
-    """True where sums are exact in every order.
+    """Returns where sums are exact in every order.
 
     Args:
         sizes: The sums of the absolute values of the terms.

@@ -19,26 +19,26 @@ MEAN = 32
 """Non-zeros of a row on average."""
 
 LEAST_ROWS = 7
-"""Rows of a small matrix: a matrix of one row and one column says nothing of either."""
+"""Rows of a small matrix: one row and one column would not show errors in rows or columns."""
 
 EDGE_ROWS = {
     "no_rows": (),
     "all_rows_empty": (0, 0, 0),
     "first_and_last_empty": (0, 4, 0, 0, 3, 0),
     "one_long_row": (1, 0, 5000, 2, 0, 1),
-    # Some are just above and below those that a whole block of a GPU shares: suites.kernels.numba_cuda.sparse_blocks
+    # Just above and below the lengths that a whole block of a GPU shares: suites.kernels.numba_cuda.sparse_blocks
     "some_long_rows": (*[1] * 200, 31, 32, 33, 47, 64, 65, 100),
-    # So many elements that CPU kernels share the rows among threads: the last thread has to take the last rows, too.
+    # Enough elements that CPU kernels share the rows among threads: the last thread also has to take the last rows.
     "last_of_many_empty": (*[40] * 900, 0, 0, 0),
 }
 """Lengths of rows that break careless kernels, by name."""
 
 
 def row_lengths(count: int, random: np.random.Generator) -> Array:
-    """Lengths of rows that have ``count`` non-zeros together, ``MEAN`` on average.
+    """Returns lengths of rows with ``count`` non-zeros in all, ``MEAN`` on average.
 
-    There are at least ``LEAST_ROWS`` rows, if there are as many non-zeros. They
-    spread over two orders of magnitude, like the degrees of a network. One row in twenty is empty.
+    There are at least ``LEAST_ROWS`` rows, if there are as many non-zeros. The lengths spread over two orders of
+    magnitude, like the degrees of a network. One row in twenty is empty.
     """
     rows = max(min(count, LEAST_ROWS), count // MEAN, 1)
     weights = random.lognormal(0, 1, rows) * (random.random(rows) > 0.05)
@@ -47,7 +47,7 @@ def row_lengths(count: int, random: np.random.Generator) -> Array:
 
 
 def csr(dtype: str, lengths: Sequence[int] | Array, columns: int, random: np.random.Generator) -> Matrix:
-    """``data``, ``indices`` and ``indptr`` of a matrix; the columns of a row come in any order, some more than once."""
+    """Returns ``data``, ``indices`` and ``indptr``; a row has its columns in any order, some more than once."""
     indptr = np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))]).astype(np.int32)
     count = int(indptr[-1])
     indices = random.integers(0, columns, count).astype(np.int32)
@@ -55,7 +55,7 @@ def csr(dtype: str, lengths: Sequence[int] | Array, columns: int, random: np.ran
 
 
 def csr_sample(others: Others) -> Callable[[str, int, int], tuple[Array, ...]]:
-    """The ``sample`` of an operator: a square matrix whose rows differ in length, then what ``others`` returns."""
+    """Returns the ``sample`` of an operator: a square matrix with rows of different lengths, then the other inputs."""
 
     def sample(dtype: str, size: int, seed: int) -> tuple[Array, ...]:
         random = np.random.default_rng(seed)
@@ -67,9 +67,9 @@ def csr_sample(others: Others) -> Callable[[str, int, int], tuple[Array, ...]]:
 
 
 def special_csr(dtype: str) -> dict[str, Matrix]:
-    """Matrices of three rows, the second of them empty, that hold special values, each in a column of its own."""
-    found = {}
+    """Returns matrices of three rows, the second one empty, with special values, each in its own column."""
+    matrices = {}
     for name in ("nan", "both_infs", "subnormal", "huge", "minus_zero"):
         data = vectors(dtype)[name]
-        found[name] = data, np.arange(data.size, dtype=np.int32), np.array([0, 1, 1, data.size], np.int32)
-    return found
+        matrices[name] = data, np.arange(data.size, dtype=np.int32), np.array([0, 1, 1, data.size], np.int32)
+    return matrices

@@ -1,9 +1,8 @@
-"""Judges results by their true values: says whether they are right, and how much of the error budget they use.
+"""Judges results by their true values: whether they are right, and how much of the error budget they use.
 
 The error bounds come from :mod:`suites.numerics.error_model`. An element whose bound is infinite cannot be judged. If
-there is one and no other is wrong, the verdict is UNCHECKED. The error of a complex number is its distance in the
-complex plane. If a part of its truth is infinite or NaN, a part of the result must be so as well; which of the two
-depends on how it is computed.
+there is such an element, and no element is wrong, the verdict is UNCHECKED. The error of a complex number is its
+distance in the complex plane. If one part of its truth is infinite or NaN, at least one part of the result must be too.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from suites.numerics.patterns import pattern
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ResultVerdict:
     """Whether results are right.
 
     Attributes:
-        status: PASSED, the kind of the error, or UNCHECKED if nothing is known of an element.
-        reason: The error in words; None if they passed.
-        accuracy: How far results are off; None if shapes or dtypes are wrong.
-        judged: The elements that were judged. An output without elements counts as one that was judged.
-        note: What a reader of a verdict that passed should know; None if nothing.
-        cause: What is wrong, such as what all wrong elements have in common; None if that is not known.
+        status: PASSED, the kind of the error, or UNCHECKED if an element cannot be judged.
+        reason: The error as text; None if there is none.
+        accuracy: The largest errors of the results; None if shapes or dtypes are wrong.
+        judged: The number of judged elements. An output without elements counts as one.
+        note: A note on results that passed; None if there is none.
+        cause: The cause of the error, such as a common pattern of all wrong elements; None if unknown.
         output: The number of the worst output; None if no value is wrong.
     """
 
@@ -49,7 +48,7 @@ class Verdict:
         return f"{self.cause}: {self.reason}" if self.cause else self.reason
 
 
-def judge(results: list[Array], truth: Truth) -> Verdict:
+def judge(results: list[Array], truth: Truth) -> ResultVerdict:
     """Compares results with truth: first number, shapes and dtypes, then NaN, infinities, signs of zeros and values."""
     mismatch = wrong_outputs(results, truth.outputs)
     if mismatch:
@@ -60,45 +59,45 @@ def judge(results: list[Array], truth: Truth) -> Verdict:
 
 
 def judge_where(
-    known: Sequence[Array], results: list[Array], truth: Truth, others: Sequence[Sequence[Array]] = ()
-) -> Verdict:
-    """Compares results with truth where ``known`` is True, and no array of ``others`` has the same value there.
+    judgeable: Sequence[Array], results: list[Array], truth: Truth, others: Sequence[Sequence[Array]] = ()
+) -> ResultVerdict:
+    """Compares results with truth where ``judgeable`` is True; there, a value of an array in ``others`` is right too.
 
     Args:
-        known: For each output, False where an element may be anything.
+        judgeable: For each output, False where an element may have any value.
         results: The results.
         truth: The true values.
         others: For each output, arrays of further right values; empty if there are none.
     """
     if wrong_outputs(results, truth.outputs) is None:
-        known = list(known)
+        judgeable = list(judgeable)
         for index, arrays in enumerate(others):
             for each in arrays:
-                known[index] = known[index] & (results[index] != each)
+                judgeable[index] = judgeable[index] & (results[index] != each)
         with np.errstate(all="ignore"):
             results = [
                 got if where.all() else np.where(where, got, expected.value.astype(got.dtype))
-                for where, got, expected in zip(known, results, truth.outputs, strict=True)
+                for where, got, expected in zip(judgeable, results, truth.outputs, strict=True)
             ]
     return judge(results, truth)
 
 
 def wrong_elements(results: list[Array], truth: Truth) -> list[Array]:
-    """Returns for each output where its elements are wrong: everywhere if shapes or dtypes are."""
+    """Returns for each output where its elements are wrong; all are wrong if a shape or dtype is."""
     if wrong_outputs(results, truth.outputs):
         return [np.ones(expected.value.shape, bool) for expected in truth.outputs]
     return [_compare(got, expected).problem > 0 for got, expected in zip(results, truth.outputs, strict=True)]
 
 
 OUTSIDE = 1
-"""The index of a value outside of its bound."""
+"""The index in ``_PROBLEMS`` of a value outside of its bound."""
 
 _PROBLEMS = (
     "",
     "value outside the error bound",
     "wrong sign of zero",
-    "infinity in the wrong place",
-    "NaN in the wrong place",
+    "infinity at the wrong index",
+    "NaN at the wrong index",
 )
 
 
@@ -114,7 +113,7 @@ class _Comparison:
     unknown: Array
 
 
-def wrong_outputs(results: Sequence[Any], outputs: Sequence[Any]) -> Verdict | None:
+def wrong_outputs(results: Sequence[Any], outputs: Sequence[Any]) -> ResultVerdict | None:
     """Returns the verdict on results of another number, shape or dtype than the outputs; None if they agree.
 
     Args:
@@ -122,13 +121,13 @@ def wrong_outputs(results: Sequence[Any], outputs: Sequence[Any]) -> Verdict | N
         outputs: Likewise, of the operator.
     """
     if len(results) != len(outputs):
-        return Verdict(Status.WRONG_SHAPE, f"{len(results)} outputs, expected {len(outputs)}", None)
+        return ResultVerdict(Status.WRONG_SHAPE, f"{len(results)} outputs, expected {len(outputs)}", None)
     for index, (got, expected) in enumerate(zip(results, outputs, strict=True)):
         if tuple(got.shape) != tuple(expected.shape):
             reason = f"output {index} has shape {got.shape}, expected {expected.shape}"
-            return Verdict(Status.WRONG_SHAPE, reason, None)
+            return ResultVerdict(Status.WRONG_SHAPE, reason, None)
         if got.dtype != expected.dtype:
-            return Verdict(Status.WRONG_DTYPE, f"output {index} is {got.dtype}, expected {expected.dtype}", None)
+            return ResultVerdict(Status.WRONG_DTYPE, f"output {index} is {got.dtype}, expected {expected.dtype}", None)
     return None
 
 
@@ -161,16 +160,16 @@ def _compare(got: Array, expected: Expected) -> _Comparison:
             right_infinity |= expected.overflows & ~np.isfinite(got)
             nan &= ~right_infinity
         infinite = (np.isinf(got) | ~np.isfinite(truth)) & ~right_infinity & (is_complex | ~np.isnan(truth))
-        settled = right_infinity | unknown | (np.isnan(got) & np.isnan(truth))
+        accepted = right_infinity | unknown | (np.isnan(got) & np.isnan(truth))
         zero = np.zeros(got.shape, bool)
         if np.any(expected.signed_zero):
             for one, other in ((got.real, truth.real), (got.imag, truth.imag)) if is_complex else ((got, truth),):
                 zero |= (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))
             zero &= expected.signed_zero
-        value = ~settled & ~(share <= 1)
+        value = ~accepted & ~(share <= 1)
         problem = np.select([unknown, nan, infinite, zero, value], [0, 4, 3, 2, 1], 0).astype(np.int8)
-        share = np.where(settled, 0.0, np.where(problem > 1, np.inf, share)).astype(np.float64)
-        ulp = np.where(settled, 0.0, np.where(problem > 2, np.inf, ulp)).astype(np.float64)
+        share = np.where(accepted, 0.0, np.where(problem > 1, np.inf, share)).astype(np.float64)
+        ulp = np.where(accepted, 0.0, np.where(problem > 2, np.inf, ulp)).astype(np.float64)
     return _Comparison(problem, share, ulp, unknown)
 
 
@@ -180,15 +179,15 @@ def _severity(comparison: _Comparison) -> tuple[int, float]:
     return int(comparison.problem.max()), float(comparison.share.max())
 
 
-def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_Comparison]) -> Verdict:
+def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_Comparison]) -> ResultVerdict:
     comparison, got = comparisons[worst], results[worst]
     judged = sum(int((~each.unknown).sum()) if each.unknown.size else 1 for each in comparisons)
     if not got.size:
-        return Verdict(Status.PASSED, None, Accuracy(max_ulp=0.0, budget_used=0.0))
+        return ResultVerdict(Status.PASSED, None, Accuracy(max_ulp=0.0, budget_used=0.0))
     problem, share = _severity(comparison)
-    place = np.argmax(np.where(comparison.problem == problem, comparison.share, -1.0))
-    index = [int(i) for i in np.unravel_index(place, got.shape)]
-    value, true = got.flat[place], truth.outputs[worst].value.flat[place]
+    position = np.argmax(np.where(comparison.problem == problem, comparison.share, -1.0))
+    index = [int(i) for i in np.unravel_index(position, got.shape)]
+    value, true = got.flat[position], truth.outputs[worst].value.flat[position]
     accuracy = Accuracy(
         max_ulp=max(float(each.ulp.max()) for each in comparisons if each.ulp.size),
         budget_used=share,
@@ -199,32 +198,34 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
     if not problem:
         for number, each in enumerate(comparisons):
             if each.unknown.any():
-                return Verdict(Status.UNCHECKED, _unknown(number, each.unknown, results[number]), accuracy, judged)
-        return Verdict(Status.PASSED, None, accuracy, judged, _overflowed(results, truth))
+                return ResultVerdict(
+                    Status.UNCHECKED, _unknown(number, each.unknown, results[number]), accuracy, judged
+                )
+        return ResultVerdict(Status.PASSED, None, accuracy, judged, _overflowed(results, truth))
     wrong = int((comparison.problem > 0).sum())
     margin = truth.outputs[worst].margin
     allowed, used = "", f"{share:.3g} of the error budget; " if np.isfinite(share) else ""
     if problem == OUTSIDE and margin is not None:
-        allowed = f", allowed +-{float(np.broadcast_to(margin, got.shape).flat[place]):.3g}"
+        allowed = f", allowed +-{float(np.broadcast_to(margin, got.shape).flat[position]):.3g}"
     reason = (
         f"output {worst}{index}: {_PROBLEMS[problem]}: got {value!s}, truth {true!s}{allowed} "
         f"({used}{wrong} of {got.size} elements are wrong)"
     )
     cause = _swapped(results, truth) or pattern(got, truth.outputs[worst].value, comparison.problem > 0)
-    return Verdict(Status.WRONG_VALUE, reason, accuracy, judged, cause=cause, output=worst)
+    return ResultVerdict(Status.WRONG_VALUE, reason, accuracy, judged, cause=cause, output=worst)
 
 
 def _swapped(results: list[Array], truth: Truth) -> str | None:
-    """Says which two outputs are right in each other's place; None if there are none."""
+    """Returns which two outputs would be right if they were exchanged, as text; None if there are none."""
     for one, other in itertools.combinations(range(len(results)), 2):
         pair, others = [results[one], results[other]], Truth((truth.outputs[other], truth.outputs[one]))
         if wrong_outputs(pair, others.outputs) is None and not any(each.any() for each in wrong_elements(pair, others)):
-            return f"outputs {one} and {other} are in each other's place"
+            return f"outputs {one} and {other} are exchanged"
     return None
 
 
 def _overflowed(results: list[Array], truth: Truth) -> str | None:
-    """Says how many results are right although they are infinite or NaN and the true ones are not."""
+    """Returns how many results are right although they are infinite or NaN and the true ones are not, as text."""
     masks = [(got, each.overflows) for got, each in zip(results, truth.outputs, strict=True)]
     count = sum(int((~np.isfinite(got) & mask).sum()) for got, mask in masks if mask is not None)
     if not count:
@@ -233,9 +234,9 @@ def _overflowed(results: list[Array], truth: Truth) -> str | None:
 
 
 def _unknown(number: int, unknown: Array, got: Array) -> str:
-    place = [int(i) for i in np.unravel_index(int(unknown.argmax()), got.shape)]
+    index = [int(i) for i in np.unravel_index(int(unknown.argmax()), got.shape)]
     return (
-        f"output {number}{place}: no error bound is known, so that any finite result would pass "
+        f"output {number}{index}: no error bound is known, so that any finite result would pass "
         f"({int(unknown.sum())} of {got.size} elements). Pass tolerance= or truth=, or samples without such elements, "
         "for instance smaller ones, or without numbers near a pole or a threshold"
     )

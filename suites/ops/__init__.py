@@ -12,6 +12,6 @@ from suites import Operator
 @functools.cache
 def operators() -> dict[str, Operator]:
     """All built-in operators by name, sorted."""
-    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    found = {module.OPERATOR.name: module.OPERATOR for module in modules}
-    return dict(sorted(found.items()))
+    modules = (importlib.import_module(f"{__name__}.{folder.name}") for folder in pkgutil.iter_modules(__path__))
+    by_name = {module.OPERATOR.name: module.OPERATOR for module in modules}
+    return dict(sorted(by_name.items()))

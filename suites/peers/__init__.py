@@ -1,1 +1,1 @@
-"""Calls functions of other libraries that compute what the built-in operators compute."""
+"""Calls functions of other libraries that compute the same as the built-in operators."""

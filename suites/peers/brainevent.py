@@ -49,8 +49,8 @@ def _product(shape: tuple[int, int], transpose: bool) -> Callable[..., Any]:
     import brainevent
 
     def product(data: Any, indices: Any, indptr: Any, x: Any, *y: Any) -> Any:
-        found = brainevent.csrmv(data, indices, indptr, x, shape=shape, transpose=transpose)
-        return y[0] + found if y else found
+        result = brainevent.csrmv(data, indices, indptr, x, shape=shape, transpose=transpose)
+        return y[0] + result if y else result
 
     return jax.jit(product)
 
@@ -61,5 +61,5 @@ def _called(call: Callable[..., Any], spikes: Any, *others: Any) -> Callable[[],
     A matrix with space for events is part of a compiled program. The benchmark of a GPU takes turns with many matrices,
     and would compile a program for each.
     """
-    made = jax.jit(call) if next(iter(spikes.devices())).platform == "cpu" else call
-    return lambda: made(spikes, *others)
+    function = jax.jit(call) if next(iter(spikes.devices())).platform == "cpu" else call
+    return lambda: function(spikes, *others)

@@ -52,8 +52,8 @@ class _Result:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         with self._stream:
-            found = self._array.get()
-        return found if dtype is None else found.astype(dtype)
+            array = self._array.get()
+        return array if dtype is None else array.astype(dtype)
 
 
 @functools.cache

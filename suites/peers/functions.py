@@ -1,6 +1,6 @@
-"""Names the functions of other libraries that compute what the built-in operators compute.
+"""Names the functions of other libraries that compute the same as the built-in operators.
 
-Each is the one that a user would call: the vendor's where there is one. An operator declares them as its ``peers``.
+Each is the function that a user would call: the vendor's, if there is one. An operator declares them as its ``peers``.
 """
 
 from __future__ import annotations

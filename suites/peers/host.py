@@ -50,10 +50,10 @@ def numpy_reduction(function: Callable[..., Any]) -> Callable[..., Callable[[], 
 
     def prepare(x: Any) -> Callable[[], Any]:
         out = np.empty(1, x.dtype)
-        whole = out.reshape(())
+        scalar = out.reshape(())
 
         def run() -> Any:
-            function(x, out=whole)
+            function(x, out=scalar)
             return out
 
         return run

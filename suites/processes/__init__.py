@@ -1,1 +1,1 @@
-"""Starts the processes of a command, out of reach of the user's own pytest configuration, and ends them cleanly."""
+"""Starts the processes of a command without the user's own pytest configuration, and ends them cleanly."""

@@ -1,4 +1,4 @@
-"""Turns SIGTERM and SIGHUP into what Ctrl-C raises, so that the command cleans up; remembers that it happened."""
+"""Raises KeyboardInterrupt on SIGTERM and SIGHUP, so that the command cleans up as after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Interruption:
         sys.unraisablehook = functools.partial(self._unraisable, sys.unraisablehook)
         sys.excepthook = functools.partial(self._printed, sys.excepthook)
 
-    def _printed(self, report: Callable[..., object], kind: type[BaseException], *given: Any) -> None:
-        """Prints no traceback of an interruption: C code that imports a module prints what it does not pass on."""
+    def _printed(self, report: Callable[..., object], kind: type[BaseException], *details: Any) -> None:
+        """Prints no traceback of an interruption: C code that imports a module prints it and goes on."""
         if not issubclass(kind, KeyboardInterrupt):
-            report(kind, *given)
+            report(kind, *details)
 
     def _unraisable(self, report: Callable[[Any], object], unraisable: Any) -> None:
         """Interrupts again a moment later, where Python lost the exception: a callback of its garbage collector ran."""

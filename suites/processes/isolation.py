@@ -1,7 +1,7 @@
-"""Starts pytest for the commands of this package, away from the configuration of the user's own tests.
+"""Starts pytest for the commands of this package, without the configuration of the user's own tests.
 
 A user's ``pytest.ini``, ``conftest.py``, ``PYTEST_ADDOPTS`` and installed plugins are meant for her tests. None of them
-reaches these sessions: the configuration file is ``session.ini``, and only the plugins named here are loaded.
+reaches these sessions: the configuration file is ``session.ini``, and only the plugins of ``_PLUGINS`` are loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
 
     Args:
         tests: Files of tests.
-        scratch: A folder for the files that plugins leave behind, see :func:`isolated`.
+        scratch: A folder for the files of plugins, see :func:`isolated`.
     """
     command = ["-c", str(HERE / "processes" / "session.ini"), "--rootdir", str(HERE), "--confcutdir", str(HERE)]
     command += ["-p", "no:cacheprovider", "--benchmark-storage", f"file://{scratch}/benchmarks"]
@@ -36,10 +36,10 @@ def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
 
 
 def shared_code(selection: Selection, folder: str) -> dict[str, str]:
-    """Returns the variables with which processes on a CPU share what XLA compiles for built-in operators.
+    """Returns the variables with which processes on a CPU share the programs that XLA compiles for built-in operators.
 
-    Each process would compile it, which takes longer than to time it. The kernels of users and of other libraries may
-    hold addresses of one process, so they are compiled in each.
+    Without them each process compiles all programs, which takes longer than timing them. The kernels of users and of
+    other libraries may hold addresses of one process, so each process compiles them itself.
 
     Args:
         selection: The cells of the processes.
@@ -55,16 +55,16 @@ def shared_code(selection: Selection, folder: str) -> dict[str, str]:
 def isolated() -> Generator[tuple[dict[str, str], str]]:
     """Yields the environment of such a session, and a folder for temporary files that is deleted at the end.
 
-    The machine code of native handlers is shared with the user's other processes: each would compile it for more than a
-    second. If her cache folder cannot be written to, the processes of the session share it among themselves.
+    All processes of the user share the machine code of native handlers, which takes more than a second to compile. If
+    the cache folder cannot be written to, only the processes of this session share it.
     """
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     # A random.py in the user's current folder must not hide Python's own from worker processes.
     variables["PYTHONSAFEPATH"] = "1"
     variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes share a GPU
-    # A new process finds the project by this if it is not installed. The current folder does not count: a new process
-    # does not import from there.
+    # If the project is not installed, a new process finds it by PYTHONPATH. It does not import from the current folder,
+    # so that entry of sys.path does not count.
     root = str(HERE.parent)
     if root not in [path for path in sys.path[1:] if path != os.getcwd()]:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))

@@ -15,7 +15,7 @@ from suites.cells.selection import Selection, SelectionError
 
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Turns what is wrong with a selection, in a pytest session, into an error of its usage: one line, no traceback."""
+    """Turns errors in the selection of a pytest session into usage errors: one line, no traceback."""
     try:
         yield
     except (SelectionError, CatalogueError) as error:
@@ -23,16 +23,16 @@ def usage_errors() -> Iterator[None]:
 
 
 def use_operators(sources: Sequence[str]) -> None:
-    """Loads the operators of a pytest session; a source that is at fault is an error of its usage."""
+    """Loads the operators of a pytest session; an error in a source is a usage error."""
     with usage_errors():
         catalogue.use(sources)
 
 
 def require_sound(selection: Selection) -> None:
-    """Loads the operators of a selection, and requires that they can be tested and that its names exist.
+    """Loads the operators of a selection, and requires that its names exist and that its operators are consistent.
 
     Raises:
-        SelectionError: A source, a name, the device or an operator is at fault; the message says which.
+        SelectionError: An error in a source, a name, the device or an operator; the message says which.
     """
     catalogue.use(selection.sources)
     require_known_names(selection)

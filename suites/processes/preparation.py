@@ -42,7 +42,7 @@ def leave_no_folder(config: pytest.Config) -> None:
 
 
 def make_cpu_devices() -> None:
-    """Gives JAX several CPU devices; if it has its devices already, the checks of sharding use those."""
+    """Gives JAX several CPU devices. If JAX has started before, the checks of sharding use its devices."""
     import jax  # late: a session without checks must not pay for it
 
     with contextlib.suppress(RuntimeError):
@@ -50,7 +50,7 @@ def make_cpu_devices() -> None:
 
 
 def _require_cpu_devices(config: pytest.Config) -> None:
-    """Refuses a session of checks in which somebody started JAX with one CPU device before."""
+    """Refuses a session of checks in which other code has started JAX with one CPU device."""
     option = config.option
     if option.kb_device != "cpu" or not (option.kb_record or option.kb_operators):
         return
@@ -72,9 +72,9 @@ def require_own_packages() -> None:
     """
     for name in ("bridge", "reports"):
         spec = find_spec(name)
-        place = Path(spec.origin).parent if spec is not None and spec.origin else None
-        if place != _PROJECT / name:
+        folder = Path(spec.origin).parent if spec is not None and spec.origin else None
+        if folder != _PROJECT / name:
             raise pytest.UsageError(
-                f"the package {name!r} of kernel-bridge is hidden by {place or 'a folder'}: pytest imports from the "
+                f"the package {name!r} of kernel-bridge is hidden by {folder or 'a folder'}: pytest imports from the "
                 "folder of a conftest.py first. Run kernel-bridge validate instead: its import path is its own."
             )

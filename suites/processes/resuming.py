@@ -1,4 +1,4 @@
-"""Continues a recorded run, if everything is as it was when the run began, and nobody else continues it."""
+"""Continues a recorded run, if code, machine and settings are as when the run began, and no other session writes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from reports import ReportError, Run, RunFile, load_run
 from suites.cells.selection import SelectionError
 
-_CHANGE = {"run_id", "started", "host.load", "device.sm_clock_mhz"}
+_MAY_DIFFER = {"run_id", "started", "host.load", "device.sm_clock_mhz"}
 """The facts of a header that may differ: they say when the run began, and how busy the machine was."""
 
 _SHOWN = 4
@@ -25,10 +25,10 @@ class RunLock:
         self._file: IO[bytes] | None = None
 
     def take(self, path: Path) -> None:
-        """Locks a run file, if this object holds none yet.
+        """Locks a run file; a second call does nothing.
 
         Raises:
-            SelectionError: Another session has it, or it cannot be read.
+            SelectionError: Another session holds the lock, or the file cannot be read.
         """
         if self._file is not None:
             return
@@ -50,20 +50,20 @@ class RunLock:
             self._file = None
 
 
-def opened(name: str, path: Path) -> RunFile:
+def load_for_resume(name: str, path: Path) -> RunFile:
     """Reads the run to continue.
 
     Raises:
-        SelectionError: It cannot be read, or it is damaged. A last line that a crash cut short is no damage.
+        SelectionError: The run cannot be read, or it is damaged. A last line that a crash cut short is no damage.
     """
     try:
         run = load_run(path)
     except ReportError as error:
         raise SelectionError(f"--resume {name}: {error}") from error
     torn = run.damaged[-1:] if run.problems[-1:] == run.damaged[-1:] else []
-    lasting = [problem for problem in run.problems if problem not in torn]
-    if lasting:
-        raise SelectionError(f"--resume {name}: {lasting[0]}. A damaged run cannot be continued: start a new one.")
+    problems = [problem for problem in run.problems if problem not in torn]
+    if problems:
+        raise SelectionError(f"--resume {name}: {problems[0]}. A damaged run cannot be continued: start a new one.")
     return run
 
 
@@ -91,11 +91,11 @@ def continued_header(name: str, before: Sequence[Run], run: Run) -> Run:
 
 
 def _differences(old: Run, new: Run) -> Iterator[str]:
-    """Yields the facts of two headers that differ; an entry that is missing is like one that is not set."""
+    """Yields the facts of two headers that differ; a missing entry equals None."""
     one, two = _flat(msgspec.to_builtins(old)), _flat(msgspec.to_builtins(new))
     for name in dict.fromkeys([*one, *two]):
-        if name not in _CHANGE and one.get(name) != two.get(name):
-            yield f"{_WORDS.get(name, name)}: then {_said(one.get(name))}, now {_said(two.get(name))}"
+        if name not in _MAY_DIFFER and one.get(name) != two.get(name):
+            yield f"{_WORDS.get(name, name)}: then {_text(one.get(name))}, now {_text(two.get(name))}"
 
 
 _WORDS = {
@@ -105,13 +105,13 @@ _WORDS = {
 }
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     text = "not set" if value is None else repr(value)
     return text if len(text) <= 100 else text[:14] + "..."
 
 
 def _flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in fields.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return found
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat

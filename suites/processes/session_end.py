@@ -15,7 +15,7 @@ class SessionEnd:
         path: The run file; None if no cell ended.
         refusal: Why the session could not run or go on, in one line; None if it could.
         interrupted: Whether the user ended it.
-        left: Cells that were not reached.
+        left: The number of cells that the session did not reach.
         passes: A line for each operator with right kernels.
         failures: A line for each wrong kernel.
         code: pytest's exit code; 0 for a session of several processes.

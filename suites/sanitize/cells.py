@@ -1,6 +1,6 @@
 """Runs kernels on the GPU, one after the other, in a process that compute-sanitizer watches.
 
-It is started as ``python -m suites.sanitize.cells SELECTION``, and prints where each cell begins and ends.
+The command starts it as ``python -m suites.sanitize.cells SELECTION``. It prints a line at the begin and end of a cell.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from suites.checks.judging.gradients import pullback, random_cotangents
 from suites.sanitize.output import MARK
 
 _SETTLE_S = 0.05
-"""Seconds after a cell for the tool, which is another process, to print what it has found."""
+"""Seconds after a cell in which the tool, another process, can print its findings."""
 
 
 def chosen(selection: Selection) -> list[Case]:
@@ -31,7 +31,7 @@ def chosen(selection: Selection) -> list[Case]:
 
 
 def run(case: Case) -> None:
-    """Calls a kernel on its sample inputs, and its derivative if it has one, and waits for the end."""
+    """Calls a kernel on its sample inputs, and its derivative if it has one, and waits until the GPU has finished."""
     operator, inputs = case.operator, case.inputs()
     with case.placed():
         call = case.build(inputs)
@@ -44,7 +44,7 @@ def run(case: Case) -> None:
 
 
 def main(text: str) -> int:
-    """Runs the cells of a selection, which is given as JSON; returns the exit code."""
+    """Runs the cells of a selection in JSON; returns the exit code."""
     selection = msgspec.json.decode(text, type=Selection)
     catalogue.use(selection.sources)
     for case in chosen(selection):
@@ -53,8 +53,8 @@ def main(text: str) -> int:
         try:
             run(case)
         except Exception as error:
-            said = (str(error).strip() or "without a message").splitlines()[0]
-            kind, text = "failed", f"{type(error).__name__}: {said}"
+            message = (str(error).strip() or "without a message").splitlines()[0]
+            kind, text = "failed", f"{type(error).__name__}: {message}"
         time.sleep(_SETTLE_S)
         _print(kind, text)
     return 0

@@ -1,4 +1,4 @@
-"""Runs the kernels of a selection under the tools of NVIDIA's compute-sanitizer, and shows what they find."""
+"""Runs the kernels of a selection under the tools of NVIDIA's compute-sanitizer, and shows the findings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from suites.cells.selection import Selection, SelectionError
 from suites.sanitize.output import TOOLS, ToolReport, read_output
 
 VARIABLE = "COMPUTE_SANITIZER"
-"""The environment variable with the path of compute-sanitizer, if it is at no usual place."""
+"""The environment variable with the path of compute-sanitizer, if it is in no usual folder."""
 
 TOOL_S = 900.0
-"""Seconds that one tool may take for all kernels; what it has said until then counts."""
+"""Seconds that one tool may take for all kernels; its output until then counts."""
 
 _NAME = "compute-sanitizer"
 
@@ -31,17 +31,17 @@ def find_sanitizer() -> str:
     Raises:
         SelectionError: It is not installed.
     """
-    named = os.environ.get(VARIABLE)
-    if named:
-        if shutil.which(named) is None:
-            raise SelectionError(f"{VARIABLE} is {named!r}, which is no program. Give the path of {_NAME}.")
-        return named
+    configured = os.environ.get(VARIABLE)
+    if configured:
+        if shutil.which(configured) is None:
+            raise SelectionError(f"{VARIABLE} is {configured!r}, which is no program. Give the path of {_NAME}.")
+        return configured
     wheels = [wheel for entry in sys.path for wheel in Path(entry, "nvidia").glob("*")]
-    places: list[str | Path] = [os.environ.get("CUDA_HOME") or "/usr/local/cuda", *sys.path, *wheels]
-    for folder in (None, *(os.path.join(place, inner) for place in places for inner in ("bin", _NAME))):
-        found = shutil.which(_NAME, path=folder)
-        if found:
-            return found
+    folders: list[str | Path] = [os.environ.get("CUDA_HOME") or "/usr/local/cuda", *sys.path, *wheels]
+    for folder in (None, *(os.path.join(parent, inner) for parent in folders for inner in ("bin", _NAME))):
+        path = shutil.which(_NAME, path=folder)
+        if path:
+            return path
     raise SelectionError(
         f"{_NAME} is not installed: it comes with the CUDA toolkit. Install it, or set {VARIABLE} to its path."
     )
@@ -54,16 +54,16 @@ def run_tool(sanitizer: str, tool: str, selection: Selection, timeout_s: float) 
         sanitizer: Path of compute-sanitizer.
         tool: One of :data:`TOOLS`.
         selection: The cells.
-        timeout_s: Seconds after which the tool is ended; what it has said until then counts.
+        timeout_s: Seconds after which the tool is ended; its output until then counts.
     """
     command = [
         sanitizer, "--tool", tool, "--report-api-errors", "no", "--show-backtrace", "no", "--print-limit",
         "10000", "--target-processes", "application-only",
         sys.executable, "-P", "-m", "suites.sanitize.cells", msgspec.json.encode(selection).decode(),
     ]  # fmt: skip
-    # Each array gets memory of its own, so that the tools know where it ends and whether it was written. With XLA's
-    # "platform" it gets whole pages, in which memcheck sees no end of an array. Kernels in a CUDA graph would be
-    # launched together.
+    # Each array is allocated separately, so that the tools know where it ends and whether it was written. XLA's
+    # allocator "platform" allocates whole pages, where memcheck does not see the end of an array. Command buffers are
+    # off, because the kernels of a CUDA graph are launched together.
     variables = os.environ | {
         "XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async" if tool == "memcheck" else "platform",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -95,8 +95,8 @@ def sanitize(
     sanitizer = find_sanitizer()
     reports = [run_tool(sanitizer, tool, selection, timeout_s) for tool in tools]
     gaps = [report.incomplete for report in reports if report.incomplete is not None]
-    found = any(report.findings for report in reports)
-    code = Exit.WRONG if found else Exit.COULD_NOT_RUN if gaps else Exit.FINE
+    has_findings = any(report.findings for report in reports)
+    code = Exit.WRONG if has_findings else Exit.COULD_NOT_RUN if gaps else Exit.FINE
     return [sanitizer_table(reports), *findings_tables(reports)], code, gaps
 
 
@@ -117,11 +117,11 @@ def _entry(report: ToolReport, cell: str) -> Text:
 
 
 def findings_tables(reports: Sequence[ToolReport]) -> list[Table]:
-    """Returns a table that tells each finding; none if there are no findings."""
+    """Returns a table with a row for each finding; no table if there are none."""
     rows = [
         (Text(finding.cell or "outside of cells"), Text(report.tool), Text(str(finding), Style.BAD))
         for report in reports
         for finding in report.findings
     ]
     columns = tuple(Column(name, align="left") for name in ("cell", "tool", "finding"))
-    return [Table("What was found", columns, tuple(rows))] if rows else []
+    return [Table("Findings", columns, tuple(rows))] if rows else []

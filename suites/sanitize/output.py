@@ -1,4 +1,4 @@
-"""Reads what NVIDIA's compute-sanitizer prints, and maps each finding to the cell that ran when it was printed.
+"""Reads the output of NVIDIA's compute-sanitizer, and assigns each finding to the cell that ran when it was printed.
 
 Every line of the tool begins with ``=========``. A finding is one line and the indented lines below it. The process
 under test prints a line when a cell begins, and one when it has ended, both after the GPU has finished its work.
@@ -18,7 +18,7 @@ TOOLS = {
     "initcheck": "reads of memory that nothing has written",
     "synccheck": "barriers that some threads do not reach",
 }
-"""The tools of compute-sanitizer, and what each finds."""
+"""The tools of compute-sanitizer, and the errors that each finds."""
 
 MARK = "kernel-bridge-sanitize"
 """Begins the lines of the process under test: the word, ``begin``, ``end`` or ``failed``, and a JSON text."""
@@ -44,9 +44,9 @@ class SanitizerFinding:
     """One finding of a tool.
 
     Attributes:
-        what: Its first line, such as ``Invalid __global__ read of size 4 bytes``.
+        what: The first line of the finding, such as ``Invalid __global__ read of size 4 bytes``.
         cell: Id of the cell that ran; None outside of cells.
-        count: How often it came, in all threads.
+        count: How often it was printed, for all threads.
     """
 
     what: str
@@ -54,17 +54,17 @@ class SanitizerFinding:
     count: int = 1
 
     def __str__(self) -> str:
-        """Says it in one line."""
+        """Returns one line."""
         return f"{self.what}{f' ({self.count} times)' if self.count > 1 else ''}"
 
 
 @dataclass
 class ToolReport:
-    """What one tool has said.
+    """The output of one tool.
 
     Attributes:
         tool: One of :data:`TOOLS`.
-        findings: Its findings; equal ones of one cell are counted.
+        findings: Its findings; equal ones of one cell are one, with a count.
         done: Ids of the cells that ended.
         failed: Cells that raised an exception, with its text.
         unknown: Lines of the tool that are neither findings nor known to be harmless.
@@ -93,7 +93,7 @@ class ToolReport:
             name, why = next(iter(self.failed.items()))
             return f"{self.tool}: {len(self.failed)} cells did not run; {name}: {why}"
         if self.unknown:
-            return f"{self.tool} said {self.unknown[0]!r}, which is no finding that this version knows"
+            return f"{self.tool} printed {self.unknown[0]!r}, which this version does not know"
         return None
 
 
@@ -102,7 +102,7 @@ def read_output(tool: str, lines: Iterable[str]) -> ToolReport:
 
     Args:
         tool: One of :data:`TOOLS`.
-        lines: What the tool and the process under test printed, in order.
+        lines: The output of the tool and of the process under test, in order.
     """
     report = ToolReport(tool)
     counts: Counter[tuple[str, str | None]] = Counter()

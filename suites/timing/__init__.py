@@ -1,1 +1,1 @@
-"""Measures how long a call takes, and what its device can do at most."""
+"""Measures how long a call takes, and the limits of its device."""

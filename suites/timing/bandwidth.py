@@ -1,4 +1,4 @@
-"""Measures the memory bandwidth of the CPU, which kernels are compared with: copies as large as the call, by NumPy.
+"""Measures the memory bandwidth of the CPU by NumPy copies as large as a call, to compare kernels with it.
 
 Data of the same size lies in the same caches. The fastest of several copies counts, on one core and on all: a busy
 machine lowers a measurement, and nothing raises it.
@@ -23,52 +23,52 @@ _LARGEST = 1 << 28
 _PASS_BYTES = 1 << 25
 _SAMPLES = 5
 TRIES = 3
-"""How many times more a bandwidth is measured that a call exceeds."""
+"""How often a bandwidth is measured again if a call exceeds it."""
 
 
 class Roof(NamedTuple):
-    """A measured bandwidth in bytes per second, and what was measured: ``copy of 8.39 MB``."""
+    """A measured bandwidth in bytes per second, and its description: ``copy of 8.39 MB``."""
 
     bandwidth: float
     kind: str
 
 
-_known: dict[tuple[int, bool], float] = {}
+_measured: dict[tuple[int, bool], float] = {}
 
 
 def roof(read_bytes: int, written_bytes: int, *, reached: float = 0.0) -> Roof | None:
-    """Returns the bandwidth of a call that reads and writes so many bytes; None for a small call.
+    """Returns the bandwidth to compare a call with; None for a small call.
 
-    A call that hardly writes is compared with a sum where that is faster than a copy.
+    A call that hardly writes is compared with a sum where a sum is faster than a copy.
 
     Args:
         read_bytes: Bytes that the call reads.
-        written_bytes: Bytes that it writes.
-        reached: Bytes per second of the call. As long as they exceed the bandwidth, the machine was probably busy when
-            it was measured: then it is measured again, at most :data:`TRIES` times.
+        written_bytes: Bytes that the call writes.
+        reached: Bytes per second of the call. If they exceed the bandwidth, the machine was probably busy during the
+            measurement. The bandwidth is then measured again, at most :data:`TRIES` times.
     """
     if read_bytes + written_bytes < SMALLEST:
         return None
     size, reads = rounded(read_bytes, written_bytes)
-    best = _known.get((size, reads), 0.0)
+    best = _measured.get((size, reads), 0.0)
     for attempt in range(TRIES + 1):
         if best == 0.0 or (attempt and best < reached):
             best = max(best, *(rate(size, threads, reads=reads) for threads in {1, len(usable_cores())}))
-    _known[size, reads] = best
-    return Roof(best, named(size, reads))
+    _measured[size, reads] = best
+    return Roof(best, copy_text(size, reads))
 
 
 def rounded(read_bytes: int, written_bytes: int) -> tuple[int, bool]:
-    """Returns the bytes of the copy that a call is compared with, and whether it hardly writes.
+    """Returns the bytes of the copy to compare a call with, and whether the call hardly writes.
 
-    It is the nearest power of two: a few bytes of parameters must not double the copy, which may then fit no cache.
+    The bytes are the nearest power of two: if a few bytes of parameters doubled the copy, it might fit no cache.
     """
     size = max(16, read_bytes + written_bytes)
     return min(1 << round(math.log2(size)), _LARGEST), 8 * written_bytes < read_bytes
 
 
-def named(size: int, reads: bool) -> str:
-    """Returns what was measured, such as ``copy of 8.39 MB``."""
+def copy_text(size: int, reads: bool) -> str:
+    """Returns the description of the measurement, such as ``copy of 8.39 MB``."""
     return f"{'read' if reads else 'copy'} of {bytes_text(size)}"
 
 
@@ -85,14 +85,14 @@ def rate(size: int, threads: int, *, reads: bool = False) -> float:
     both = np.ones(size // 8)
 
     def copy(part: int) -> None:
-        given, taken = np.array_split(source, threads)[part], np.array_split(target, threads)[part]
+        source_part, target_part = np.array_split(source, threads)[part], np.array_split(target, threads)[part]
         for _ in range(passes):
-            np.copyto(taken, given)
+            np.copyto(target_part, source_part)
 
     def add(part: int) -> None:
-        given = np.array_split(both, threads)[part]
+        source_part = np.array_split(both, threads)[part]
         for _ in range(passes):
-            given.sum()
+            source_part.sum()
 
     best = float("inf")
     with ThreadPoolExecutor(threads) as pool:

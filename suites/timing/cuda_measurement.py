@@ -2,10 +2,10 @@
 
 Hot calls share one set of inputs, and drop their results, so that the next results get the same memory.
 
-Cold calls take turns with several sets, and keep their results for as many calls, so that inputs and outputs are at
-other addresses than the calls before had. All sets together are :data:`~suites.timing.gpu.COLD_FROM_L2` times as
-large as the cache. Small calls would need thousands of sets. They take turns with two, and the cache is emptied before
-each call.
+Cold calls rotate through several sets, and keep the results of the last calls, one for each set. So a call finds its
+inputs and outputs at other addresses than the call before it. All sets together are
+:data:`~suites.timing.gpu.COLD_FROM_L2` times as large as the cache. Small calls would need thousands of sets. They use
+two, and the cache is emptied before each call.
 """
 
 from __future__ import annotations
@@ -34,44 +34,44 @@ from suites.timing.gpu import (
 from suites.timing.measurement import Measurement
 
 MOST_SETS = 64
-"""Most sets of inputs to take turns with. Making one takes about 30 us."""
+"""Most sets of inputs. Making one takes about 30 us."""
 
 
-class InputTurns(NamedTuple):
-    """How calls take turns.
+class InputSets(NamedTuple):
+    """How many sets of inputs the calls rotate through.
 
     Attributes:
-        sets: Sets of inputs, and of results that are kept.
-        sweep: Whether the cache must be emptied before each call all the same.
+        sets: Sets of inputs; the results of as many calls are kept.
+        sweep: Whether the cache must be emptied before each call, because the sets fit in it.
     """
 
     sets: int
     sweep: bool
 
 
-HOT = InputTurns(1, False)
+HOT = InputSets(1, False)
 
 
-def turns(cache: str, working_set_bytes: int) -> InputTurns:
-    """Returns how the calls of a cell take turns.
+def input_sets(cache: str, working_set_bytes: int) -> InputSets:
+    """Returns how many sets of inputs the calls of a cell need.
 
     Args:
         cache: ``hot`` or ``cold``.
         working_set_bytes: Bytes that a call reads and writes.
 
     Raises:
-        ValueError: The cache has another state.
+        ValueError: ``cache`` has another value.
     """
     if cache not in ("hot", "cold"):
         raise ValueError(f"the state of the cache is {cache!r}, expected 'hot' or 'cold'.")
     if cache == "hot":
         return HOT
     sets = max(2, -(-COLD_FROM_L2 * l2_bytes() // max(1, working_set_bytes)))
-    return InputTurns(sets, False) if sets <= MOST_SETS else InputTurns(2, True)
+    return InputSets(sets, False) if sets <= MOST_SETS else InputSets(2, True)
 
 
 class InputRotation:
-    """Calls a program with several sets of equal inputs in turn.
+    """Calls a program with several sets of equal inputs, one after the other.
 
     Args:
         program: Takes the inputs, and returns results as arrays.
@@ -79,12 +79,12 @@ class InputRotation:
         how: How many sets to make.
     """
 
-    def __init__(self, program: Callable[..., Any], inputs: Sequence[jax.Array], how: InputTurns):
+    def __init__(self, program: Callable[..., Any], inputs: Sequence[jax.Array], how: InputSets):
         sets = [list(inputs), *(_copies(list(inputs)) for _ in range(how.sets - 1))]
-        # What a library does once for many calls must not be part of a timed one.
+        # A timed call must not include the work that a library does once for many calls.
         bound = getattr(program, "bound", None) or functools.partial(functools.partial, program)
         self._calls: list[Callable[[], Any]] = [bound(*arguments) for arguments in sets]
-        self._kept: collections.deque[Any] = collections.deque(maxlen=how.sets if how.sets > 1 else 0)
+        self._results: collections.deque[Any] = collections.deque(maxlen=how.sets if how.sets > 1 else 0)
         self._next = 0
 
     def __call__(self) -> Any:
@@ -92,13 +92,13 @@ class InputRotation:
         call = self._calls[self._next]
         self._next = (self._next + 1) % len(self._calls)
         results = call()
-        self._kept.append(results)
+        self._results.append(results)
         return results
 
 
 @jax.jit
 def _copies(arrays: list[Any]) -> list[Any]:
-    """Arrays in other memory: XLA gives no input back as a result."""
+    """Copies arrays to other memory: XLA never returns the memory of an input."""
     return [jnp.copy(array) for array in arrays]
 
 
@@ -113,7 +113,7 @@ MOST_DISCARDED = 0.5
 
 _CALLS_S = 0.02
 _AROUND_S = 0.004
-"""What a round takes beside the calls, to start and end the recording."""
+"""Seconds that a round takes to start and end the recording, beside its calls."""
 
 _COOLING_S = 0.2
 _AWAKE = 0.9
@@ -134,11 +134,11 @@ class CudaMeasurement(Measurement):
         device: The CUDA device.
         cache: ``hot`` or ``cold``, the state in which a call finds the cache.
         working_set_bytes: Bytes that a call reads and writes.
-        clock: What measures; by default the best clock of the device.
-        management: What reads the state of the device; by default NVML, if it is there.
+        clock: The clock; by default the best one that works on the device.
+        management: Reads the state of the device; by default NVML, if it is there.
 
     Raises:
-        ValueError: The cache has another state.
+        ValueError: ``cache`` has another value.
         Exception: The program fails.
     """
 
@@ -154,7 +154,7 @@ class CudaMeasurement(Measurement):
         management: DeviceManagement | None = None,
     ):
         self._program, self._arguments = program, list(arguments)
-        self._turns = turns(cache, working_set_bytes)
+        self._sets = input_sets(cache, working_set_bytes)
         self._clock = device_clock(device) if clock is None else clock
         self._management = management_of(device) if management is None else management
         self._samples: list[CallTimes] = []
@@ -170,16 +170,16 @@ class CudaMeasurement(Measurement):
 
     def round(self) -> None:
         """Measures some calls. While the device is throttled it waits and tries again; such samples do not count."""
-        rotation = InputRotation(self._program, self._arguments, self._turns)
+        rotation = InputRotation(self._program, self._arguments, self._sets)
         for _ in range(TRIES):
             self._wake(rotation)
-            found, states = self._batch(rotation)
+            batch, states = self._batch(rotation)
             if not is_throttled(states, self._management.top_mhz if self._management else 0.0):
-                self._samples += found
-                # While the device worked; before and after it may have slowed down for lack of work.
+                self._samples += batch
+                # Only the clocks while the device worked: without work it lowers its clock.
                 self._clocks += [state.clock_mhz for state in states[1:-1] if state.clock_mhz is not None]
                 return
-            self._discarded += len(found)
+            self._discarded += len(batch)
             time.sleep(_COOLING_S)
 
     def times(self) -> ProcessTimes:
@@ -189,10 +189,10 @@ class CudaMeasurement(Measurement):
             ThrottledError: More than half of the samples were thrown away, because the device was throttled.
             RecordError: There are no samples.
         """
-        taken = len(self._samples) + self._discarded
-        if self._discarded > MOST_DISCARDED * taken:
+        total = len(self._samples) + self._discarded
+        if self._discarded > MOST_DISCARDED * total:
             raise ThrottledError(
-                f"timing: unstable: the device was throttled during {self._discarded} of {taken} samples, by heat, "
+                f"timing: unstable: the device was throttled during {self._discarded} of {total} samples, by heat, "
                 "power or hardware. Time on a device that is cool, and that nobody else uses."
             )
         kernels = [sample.kernels_ns for sample in self._samples if sample.kernels_ns is not None]
@@ -208,18 +208,18 @@ class CudaMeasurement(Measurement):
         return self._program(*inputs)
 
     def _batch(self, rotation: InputRotation) -> tuple[list[CallTimes], list[DeviceState]]:
-        """Times of some calls, and the states of the device before, during and after them."""
+        """Returns the times of some calls, and the states of the device before, during and after them."""
         states = [self._state()]
-        found = self._clock.times(
-            rotation, self._calls, sweep=self._turns.sweep, during=lambda: states.append(self._state())
+        times = self._clock.times(
+            rotation, self._calls, sweep=self._sets.sweep, during=lambda: states.append(self._state())
         )
-        return found, [*states, self._state()]
+        return times, [*states, self._state()]
 
     def _state(self) -> DeviceState:
         return NOTHING_KNOWN if self._management is None else self._management.state()
 
     def _wake(self, call: Callable[[], Any]) -> None:
-        """Works until a clock that has fallen for lack of work is up again, or does not rise."""
+        """Works until the clock of an idle device has risen again, or does not rise."""
         management = self._management
         if management is None:
             return

@@ -4,12 +4,12 @@
   while the device is busy with something else, so a gap inside of a call is the device's own and not the host's.
 - ``wall``: from a call in Python to the end of its work.
 
-What they measure differs, so the method is recorded, and times of two methods are never compared.
+The two methods measure different times, so the method is recorded, and times of two methods are never compared.
 
 It needs the package cupti-python (in the extras ``cuda12`` and ``cuda13``). CUPTI admits one user in a process with
 drivers before r610, so nothing is recorded while another profiler is attached.
 
-Kernels inside of CUDA graphs, which XLA calls command buffers, are recorded one by one: that is what CUPTI does unless
+Kernels inside of CUDA graphs, which XLA calls command buffers, are recorded one by one, as CUPTI does unless
 ``GRAPH_TRACE`` is enabled. Recording puts a time stamp around each kernel, so the gap between two kernels of a call is
 a little longer than without it, for every backend.
 """
@@ -39,7 +39,7 @@ class SplitError(RecordError):
 
 
 class Activity(NamedTuple):
-    """One thing that a device did.
+    """One kernel, copy or fill that a device ran.
 
     Attributes:
         kind: ``kernel``, ``copy`` or ``set``.
@@ -76,7 +76,7 @@ def split(activities: Iterable[Activity], calls: int) -> list[list[Activity]]:
     the launches: a call on two streams may start its kernels in another order each time.
 
     Args:
-        activities: Everything that the device did for a batch of equal calls.
+        activities: All activities of a batch of equal calls.
         calls: How many calls the batch has.
 
     Raises:
@@ -90,25 +90,25 @@ def split(activities: Iterable[Activity], calls: int) -> list[list[Activity]]:
     if timeless is not None:
         raise SplitError(f"the profiler has no time of {timeless.name}: {timeless.start_ns} to {timeless.end_ns} ns")
     each = len(launches) // calls
-    found = [list(itertools.chain(*launches[first : first + each])) for first in range(0, len(launches), each)]
-    same = _signature(found[0])
-    for index, call in enumerate(found):
+    per_call = [list(itertools.chain(*launches[first : first + each])) for first in range(0, len(launches), each)]
+    same = _signature(per_call[0])
+    for index, call in enumerate(per_call):
         if _signature(call) != same:
             raise SplitError(f"call {index} of {calls} ran {_signature(call)}, the first one {same}")
-    for before, after in itertools.pairwise(found):
+    for before, after in itertools.pairwise(per_call):
         if max(one.end_ns for one in before) > min(one.start_ns for one in after):
             raise SplitError("a call began before the one before it had ended")
-    return found
+    return per_call
 
 
 def call_times(activities: Sequence[Activity]) -> CallTimes:
     """Returns the times of one call.
 
     Args:
-        activities: All that the device did for it.
+        activities: All activities of the call.
 
     Raises:
-        SplitError: It did nothing, or the profiler has no time.
+        SplitError: There are none, or the profiler has no time of them.
     """
     if not activities:
         raise SplitError("the profiler saw no work of the device during a call")
@@ -124,7 +124,7 @@ def _signature(activities: Sequence[Activity]) -> list[tuple[str, str]]:
 
 
 _KINDS = {"CONCURRENT_KERNEL": KERNEL, "MEMCPY": "copy", "MEMCPY2": "copy", "MEMSET": "set"}
-"""What each kind of record of CUPTI is: MEMCPY2 copies between two devices."""
+"""The kind of activity of each record of CUPTI: MEMCPY2 copies between two devices."""
 
 _BUFFER_BYTES = 8 << 20
 """Holds about 40,000 records."""
@@ -151,7 +151,7 @@ class CuptiTrace:
         cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._keep)
 
     def collect(self, run: Callable[[], Any]) -> list[Activity]:
-        """Returns what the devices did while ``run`` ran, in no particular order.
+        """Returns the activities of the devices while ``run`` ran, in no particular order.
 
         Args:
             run: Starts work, and waits until all of it has ended.
@@ -270,10 +270,10 @@ class CuptiClock:
     def times(
         self, call: Callable[[], Any], count: int, *, sweep: bool = False, during: Callable[[], None] = lambda: None
     ) -> list[CallTimes]:
-        """See :class:`DeviceClock`. Calls that a batch does not tell apart are recorded one by one."""
+        """See :class:`DeviceClock`. Calls that cannot be told apart in a batch are recorded one by one."""
         swept = _sweep(self._device) if sweep else _nothing
         start = time.perf_counter()
-        last = call()  # also finds out how long the host takes to queue a call
+        last = call()  # measures how long the host takes to queue a call
         ahead = spin(_SPIN_PER_ENQUEUED * (time.perf_counter() - start) * (count + WARM), self._device)
         jax.block_until_ready(last)
         del last
@@ -325,7 +325,7 @@ class WallClock:
     ) -> list[CallTimes]:
         """See :class:`DeviceClock`. ``during`` is called between the calls, which it would lengthen."""
         swept = _sweep(self._device) if sweep else _nothing
-        found = []
+        times = []
         for index in range(WARM + count):
             jax.block_until_ready(swept())
             start = time.perf_counter()
@@ -333,8 +333,8 @@ class WallClock:
             elapsed = time.perf_counter() - start
             during()
             if index >= WARM:
-                found.append(CallTimes(1e9 * elapsed, None))
-        return found
+                times.append(CallTimes(1e9 * elapsed, None))
+        return times
 
 
 @functools.cache
@@ -351,7 +351,7 @@ def device_clock(device: jax.Device) -> DeviceClock:
 
 
 def spin(seconds: float, device: jax.Device) -> Spin:
-    """Returns a kernel that keeps the device busy for about so long: at least 0.2 ms, at most 20 ms."""
+    """Returns a kernel that keeps the device busy for about this time: at least 0.2 ms, at most 20 ms."""
     wanted = min(max(seconds, _LEAST_SPIN_S), _MOST_SPIN_S)
     steps = 1
     while steps * _LEAST_SPIN_S < wanted:
@@ -366,11 +366,11 @@ def _spin(seconds: float, device: jax.Device) -> Spin:
 
 @functools.cache
 def _sweep(device: jax.Device) -> Callable[[], Any]:
-    """A function that starts to empty the cache of a device; it keeps an array several times as large."""
+    """Returns a function that starts to empty the cache of a device; it holds an array several times as large."""
     size = COLD_FROM_L2 * l2_bytes()
     try:
         return Sweep(size, device)
-    except Exception:  # no cuda-core, or no compiler: then no clock sees single kernels, and any kernel will do
+    except Exception:  # no cuda-core, or no compiler: then the clock is WallClock, and the name does not matter
         with jax.default_device(device):
             data = jnp.ones(size // 4, jnp.float32)
         largest = jax.jit(jnp.max)

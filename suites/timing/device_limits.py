@@ -1,7 +1,7 @@
-"""Compares the time of a cell with what the device can do, and refuses times that no kernel can have.
+"""Compares the time of a cell with the limits of the device, and refuses times that no kernel can reach.
 
-Such a time says that the kernel did not do its work while it was timed, that its declared work is wrong, or that
-somebody moved the clock. In no case does it belong into a table.
+With such a time the kernel did not do its work while it was timed, or its declared work is wrong, or somebody moved the
+clock. It never appears in a table.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from suites.timing.gpu_roofs import WorkRoof, arithmetic_roof, gather_roof, limi
 from suites.timing.timed_cell import TimedCell
 
 MOST_SHARE = 4.0
-"""How many times the bandwidth of a copy of its size a kernel may reach: reads alone may be twice as fast, and other
+"""The largest bandwidth of a kernel, in bandwidths of a copy of its size. Reads alone may be twice as fast, and other
 programs may slow the copies down. A kernel that skips its work is far beyond.
 """
 
 
 def implausible(timing: Timing, moved: tuple[int, int], limit: Roof | None) -> str | None:
-    """Returns why a time cannot be true, in one line, or None.
+    """Returns why a time cannot be true, in one line; None if it can.
 
     Args:
         timing: The time.
-        moved: Bytes that a call must read, and write.
+        moved: Bytes that a call must read, and bytes that it must write.
         limit: The bandwidth measured for this working set; None if unknown.
     """
     rate = sum(moved) / (1e-9 * timing.median_ns)
     if limit is not None and rate > MOST_SHARE * limit.bandwidth:
         return (
             f"{rate / 1e9:.3g} GB/s is faster than the memory of this device ({limit.kind}: "
-            f"{limit.bandwidth / 1e9:.3g} GB/s), so the kernel did not do the work, or does not have to: then declare "
-            "its bytes_read and bytes_written"
+            f"{limit.bandwidth / 1e9:.3g} GB/s), so the kernel did not do all of its work. If it needs fewer bytes, "
+            "declare its bytes_read and bytes_written"
         )
     return None
 
 
 def compare_with_limits(cell: TimedCell) -> None:
-    """Adds the bandwidth that this device reaches with the data of a cell; takes away a time that cannot be true."""
+    """Adds the bandwidth of the device and the roof to the result of a cell; removes a time that cannot be true."""
     timing = cell.result.timing
     if timing is None or cell.moved is None:
         return
@@ -61,12 +61,12 @@ def _limit(cell: TimedCell, timing: Timing) -> Roof | None:
 
 
 def _roofs(cell: TimedCell, bandwidth: Roof) -> list[WorkRoof]:
-    """The times that each kind of work of a call takes at least."""
+    """Returns the least time that each kind of work of a call takes."""
     assert cell.moved is not None
-    found = [WorkRoof(sum(cell.moved) / bandwidth.bandwidth, bandwidth.kind)]
+    roofs = [WorkRoof(sum(cell.moved) / bandwidth.bandwidth, bandwidth.kind)]
     arithmetic = arithmetic_roof(cell.result.flops or 0, cell.case.dtype)
     if arithmetic is not None:
-        found.append(arithmetic)
+        roofs.append(arithmetic)
     if cell.gathers is not None:
-        found.append(gather_roof(*cell.gathers))
-    return found
+        roofs.append(gather_roof(*cell.gathers))
+    return roofs

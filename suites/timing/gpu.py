@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 
 COLD_FROM_L2 = 5
-"""A working set this many times as large as the second-level cache finds nothing there from the call before."""
+"""If the working set is this many times as large as the second-level cache, a call finds none of its data there."""
 
 _ATTRIBUTE_L2_BYTES = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
 _DEFAULT_L2_BYTES = 50 << 20
@@ -21,21 +21,21 @@ _DEFAULT_L2_BYTES = 50 << 20
 
 def facts(ordinal: int) -> dict[str, Any]:
     """Returns the fields of :class:`reports.Device` that identify the GPU; unknown ones are left out."""
-    found: dict[str, Any] = {}
+    device_facts: dict[str, Any] = {}
     driver = _driver()
     if driver is not None:
         device, value, total = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
         identity = (ctypes.c_ubyte * 16)()
         if driver.cuInit(0) == 0 and driver.cuDeviceGet(ctypes.byref(device), ordinal) == 0:
             if driver.cuDeviceGetAttribute(ctypes.byref(value), _ATTRIBUTE_L2_BYTES, device) == 0:
-                found["l2_bytes"] = value.value
+                device_facts["l2_bytes"] = value.value
             if driver.cuDeviceTotalMem_v2(ctypes.byref(total), device) == 0:
-                found["memory_bytes"] = total.value
+                device_facts["memory_bytes"] = total.value
             if driver.cuDeviceGetUuid_v2(ctypes.byref(identity), device) == 0:
-                found["uuid"] = f"GPU-{uuid.UUID(bytes=bytes(identity))}"
+                device_facts["uuid"] = f"GPU-{uuid.UUID(bytes=bytes(identity))}"
         if driver.cuDriverGetVersion(ctypes.byref(value)) == 0:
-            found["cuda"] = f"{value.value // 1000}.{value.value % 1000 // 10}"
-    return found | _management_facts(found.get("uuid"))
+            device_facts["cuda"] = f"{value.value // 1000}.{value.value % 1000 // 10}"
+    return device_facts | _management_facts(device_facts.get("uuid"))
 
 
 def _driver() -> Any:
@@ -51,13 +51,13 @@ def _management_facts(identity: str | None) -> dict[str, Any]:
     if management is None:
         return {}
     clock = management.state().clock_mhz
-    found = {"driver": management.driver(), "sm_clock_mhz": None if clock is None else int(clock)}
-    return {name: value for name, value in found.items() if value is not None}
+    entries = {"driver": management.driver(), "sm_clock_mhz": None if clock is None else int(clock)}
+    return {name: value for name, value in entries.items() if value is not None}
 
 
 @functools.cache
 def management_of(device: jax.Device) -> DeviceManagement | None:
-    """Returns what reads the state of a CUDA device; None if NVML does not know it, or is not installed."""
+    """Returns the reader of the state of a CUDA device; None if NVML does not know it, or is not installed."""
     return device_management(facts(device.local_hardware_id).get("uuid"))
 
 
@@ -73,8 +73,8 @@ POWER_CAP = 0x4
 SLOWDOWN = 0x8 | 0x20 | 0x40 | 0x80
 """The device slows down: by hardware, by heat as the driver or the hardware sees it, by an external power brake."""
 
-FALLEN = 0.97
-"""A clock below this share of the highest one seen has fallen."""
+LOW_CLOCK = 0.97
+"""A clock below this share of the highest one seen is low."""
 
 
 class DeviceState(NamedTuple):
@@ -93,11 +93,11 @@ NOTHING_KNOWN = DeviceState(None, 0)
 
 
 class DeviceManagement:
-    """Reads one GPU, and remembers what it saw.
+    """Reads the state of one GPU, and remembers its highest clock.
 
     Attributes:
         top_mhz: The highest clock so far.
-        is_awake: Whether the GPU has worked long enough to raise its clock; whoever lets it work sets this.
+        is_awake: Whether the GPU has worked long enough to raise its clock; the code that makes it work sets this.
 
     Args:
         nvml: The module ``pynvml``.
@@ -122,15 +122,15 @@ class DeviceManagement:
         clock = self._read(lambda: nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM))
         # Older versions of the package know only the second name.
         names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-        known = [getattr(nvml, name) for name in names if hasattr(nvml, name)]
-        reasons = self._read(lambda: known[0](self._handle)) if known else None
+        readers = [getattr(nvml, name) for name in names if hasattr(nvml, name)]
+        reasons = self._read(lambda: readers[0](self._handle)) if readers else None
         self.top_mhz = max(self.top_mhz, clock or 0.0)
         return DeviceState(None if clock is None else float(clock), int(reasons or 0))
 
     def driver(self) -> str | None:
         """Returns the version of the driver."""
-        found = self._read(self._nvml.nvmlSystemGetDriverVersion)
-        return None if found is None else str(found)
+        version = self._read(self._nvml.nvmlSystemGetDriverVersion)
+        return None if version is None else str(version)
 
     def _read(self, read: Callable[[], Any]) -> Any:
         with contextlib.suppress(self._nvml.NVMLError):
@@ -154,7 +154,7 @@ def device_management(identity: str | None) -> DeviceManagement | None:
 def is_throttled(states: Sequence[DeviceState], top_mhz: float) -> bool:
     """Tells whether a GPU was slower than it can be while samples were taken.
 
-    A device may name the power limit all the time. This counts only if the clock has fallen.
+    A device may report the power limit all the time. It counts only if the clock is low.
 
     Args:
         states: States from before, during and after the samples.
@@ -163,6 +163,6 @@ def is_throttled(states: Sequence[DeviceState], top_mhz: float) -> bool:
     if any(state.reasons & SLOWDOWN for state in states):
         return True
     return any(
-        state.reasons & POWER_CAP and state.clock_mhz is not None and state.clock_mhz < FALLEN * top_mhz
+        state.reasons & POWER_CAP and state.clock_mhz is not None and state.clock_mhz < LOW_CLOCK * top_mhz
         for state in states
     )

@@ -1,8 +1,8 @@
-"""Measures what a CUDA device can do at most: its bandwidth, its arithmetic, and its scattered reads.
+"""Measures the roofs of a CUDA device: its bandwidth, its arithmetic, and its scattered reads.
 
-Bandwidth: a copy by XLA of as many bytes, in the same state of the cache. Arithmetic: each thread keeps 16 independent
-chains of fused multiply-adds going. Scattered reads: each thread asks for eight elements at places that it computes,
-spread evenly over an array, as the columns of a sparse matrix without structure are. The fastest time counts.
+Bandwidth: a copy by XLA of as many bytes, in the same state of the cache. Arithmetic: each thread runs 16 independent
+chains of fused multiply-adds. Scattered reads: each thread reads eight elements at a time, at computed indices that are
+spread evenly over an array, like the columns of a sparse matrix without structure. The fastest time counts.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from bridge import cuda_raw_kernel
-from suites.timing.bandwidth import Roof, named, rounded
+from suites.timing.bandwidth import Roof, copy_text, rounded
 from suites.timing.device_clock import device_clock
 
 _LAUNCHES = 20
 
 
 def roof(read_bytes: int, written_bytes: int, cache: str) -> Roof:
-    """Returns the bandwidth that a call which reads and writes so many bytes is compared with.
+    """Returns the bandwidth to compare a call with.
 
     Args:
         read_bytes: Bytes that a call reads.
-        written_bytes: Bytes that it writes. A call that hardly writes is compared with a maximum too.
+        written_bytes: Bytes that a call writes. A call that hardly writes is also compared with a maximum.
         cache: ``hot`` or ``cold``.
     """
     size, reads = rounded(read_bytes, written_bytes)
     kinds = (True, False) if reads else (False,)
-    return Roof(max(_rate(size, kind, cache == "cold") for kind in kinds), f"{named(size, reads)}, {cache}")
+    return Roof(max(_rate(size, kind, cache == "cold") for kind in kinds), f"{copy_text(size, reads)}, {cache}")
 
 
 @functools.cache
@@ -75,14 +75,14 @@ template <typename T> __global__ void peak_arithmetic(const T* numbers, T* out, 
 
 template <typename T> __global__ void peak_gather(const T* table, T* out, unsigned count, int rounds) {{
     const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
-    unsigned place = thread * 2654435761u + 12345u;
+    unsigned index = thread * 2654435761u + 12345u;
     T totals[{AT_ONCE}] = {{}};
     #pragma unroll 1
     for (int round = 0; round < rounds; ++round)
         #pragma unroll
         for (int k = 0; k < {AT_ONCE}; ++k) {{
-            place = place * 1664525u + 1013904223u;
-            totals[k] += table[__umulhi(place, count)];
+            index = index * 1664525u + 1013904223u;
+            totals[k] += table[__umulhi(index, count)];
         }}
     T total = totals[0];
     #pragma unroll
@@ -101,7 +101,7 @@ LAUNCHES = 6
 
 
 class WorkRoof(NamedTuple):
-    """The least time that the limiting work of a call takes, and what limits it.
+    """The least time of a call, and the resource that limits it.
 
     Attributes:
         seconds: The time.
@@ -118,11 +118,11 @@ def limiting(roofs: list[WorkRoof]) -> WorkRoof:
 
 
 def arithmetic_roof(flops: int, dtype: str, peak: Callable[[str], float] | None = None) -> WorkRoof | None:
-    """Returns the time of so many operations at the measured peak; None for a dtype without one.
+    """Returns the time of the operations of a call at the measured peak; None for a dtype without a peak.
 
     Args:
         flops: Operations of a call; a fused multiply-add counts as two.
-        dtype: The dtype that they are made in.
+        dtype: The dtype of the operations.
         peak: Measures the operations per second of a dtype; by default on the first CUDA device.
     """
     if dtype not in TYPES:
@@ -134,17 +134,17 @@ def arithmetic_roof(flops: int, dtype: str, peak: Callable[[str], float] | None 
 def gather_roof(
     reads: int, table_bytes: int, element_bytes: int, rate: Callable[[int, int], float] | None = None
 ) -> WorkRoof:
-    """Returns the time of so many scattered reads at the measured rate.
+    """Returns the time of the scattered reads of a call at the measured rate.
 
     Args:
         reads: Scattered elements that a call reads.
-        table_bytes: Size of the array that it reads them from.
+        table_bytes: Size of the array from which the call reads.
         element_bytes: Size of an element.
-        rate: Measures the reads per second of a table of so many bytes and elements; by default on the first CUDA
-            device.
+        rate: Measures the reads per second, from the sizes of the table and of an element; by default on the first
+            CUDA device.
     """
-    found = (gather_rate if rate is None else rate)(table_bytes, element_bytes)
-    return WorkRoof(reads / found, f"scattered reads of {element_bytes} bytes ({found / 1e9:.3g} G/s)")
+    per_second = (gather_rate if rate is None else rate)(table_bytes, element_bytes)
+    return WorkRoof(reads / per_second, f"scattered reads of {element_bytes} bytes ({per_second / 1e9:.3g} G/s)")
 
 
 @functools.cache
@@ -173,7 +173,7 @@ def gather_rate(table_bytes: int, element_bytes: int) -> float:
 
 
 def _best_s(name: str, array: np.ndarray[Any, Any], *scalars: Any) -> float:
-    """The least time of a launch on an array."""
+    """Returns the least time of a launch on an array."""
     device = jax.devices("cuda")[0]
     out = jax.ShapeDtypeStruct((BLOCKS * THREADS,), jnp.dtype(array.dtype))
     call = jax.jit(cuda_raw_kernel(SOURCE, name, out, grid=BLOCKS, block=THREADS, scalars=scalars))

@@ -1,6 +1,6 @@
 """Builds kernels that help to measure, called from JAX: one keeps the device busy, one empties its cache.
 
-They run on XLA's stream, so what is called after them starts after them. Their names begin with :data:`PREFIX`.
+They run on XLA's stream, so a later call starts after they end. Their names begin with :data:`PREFIX`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREFIX = "kernel_bridge_instrument"
 """Part of the name of each instrument, also where the compiler mangles names."""
 
 VECTOR_BYTES = 16
-"""What one thread loads at a time."""
+"""Bytes that one thread loads at a time."""
 
 _SOURCE = """
 extern "C" __global__ void kernel_bridge_instrument_spin(const int* microseconds, int* out) {
@@ -61,7 +61,7 @@ class Spin:
     """
 
     def __init__(self, seconds: float, device: jax.Device):
-        # Placed here: a copy to the device in front of the calls would be recorded as their work.
+        # Copied to the device now: a copy in front of the timed calls would be recorded as their work.
         self._microseconds = jax.device_put(np.full(1, round(1e6 * seconds), np.int32), device)
         jax.block_until_ready(self._start())
 
@@ -75,10 +75,10 @@ class Spin:
 
 
 class Sweep:
-    """Empties the cache of the device: what is called next finds none of its data there.
+    """Empties the cache of the device, so that the next call finds none of its data there.
 
-    It reads an array that nothing else uses, and does not write. A cache full of data that is not yet in memory would
-    slow what follows, which must bring it there first.
+    It only reads, from an array that nothing else uses. If it wrote, the next call would have to wait until the cache
+    has written its data to memory.
 
     Args:
         size_bytes: Bytes to read, several times as many as the cache has. They stay allocated.
@@ -104,7 +104,7 @@ class Sweep:
 
 
 def scratch(size_bytes: int, device: jax.Device) -> jax.Array:
-    """Returns memory of a device as whole numbers of 32 bits, all different: constant data may be cheaper to move."""
+    """Returns memory of a device, filled with different 32-bit integers: constant data may be cheaper to move."""
     with jax.enable_x64(False), jax.default_device(device):
         memory: jax.Array = jax.block_until_ready(_numbers(-(-size_bytes // 4)))
         return memory

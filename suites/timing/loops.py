@@ -1,4 +1,4 @@
-"""Builds the programs that time a cell: one call, and a loop of calls that XLA keeps."""
+"""Builds the programs that time a cell: one call, and a loop of calls of which XLA removes none."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) 
     The program takes ``loops``, the number of calls, ``changes``, which is :data:`UNCHANGED`, and the list of
     ``arguments``. If ``changes`` were true, the first element of the first output would replace the first element of an
     input after each call. XLA cannot rule that out, so it must keep every call, in order. In fact no input ever
-    changes, so a kernel whose inputs are indices stays within its arrays. Writing the element back where it lies costs
-    next to nothing. The loop carries all outputs, so that each call computes all of them, and the barrier keeps XLA
-    from computing only the one element.
+    changes, so a kernel whose inputs are indices stays within its arrays. Writing the old element back costs next to
+    nothing. The loop carries all outputs, so that each call computes all of them, and the barrier keeps XLA from
+    computing only the one element.
 
     Args:
         call: Takes the inputs and returns the outputs.
-        outs: The outputs, anything with shape and dtype.
-        inputs: The inputs, likewise. See :func:`can_chain`.
+        outs: Anything with shape and dtype for each output.
+        inputs: Anything with shape and dtype for each input. See :func:`can_chain`.
     """
     index = written_input(outs, inputs)
 
@@ -47,7 +47,7 @@ def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) 
     @jax.jit
     def program(loops: Any, changes: Any, arguments: list[jax.Array]) -> Any:
         zeros = [jnp.zeros(out.shape, out.dtype) for out in outs]
-        # Read before the loop: reading it in each turn would cost as much as a short kernel.
+        # Read before the loop: reading it in each iteration would cost as much as a short kernel.
         element = arguments[index].reshape(-1)[0] if index is not None else None
         return jax.lax.fori_loop(0, loops, body, ((list(arguments), changes, element), zeros))[1]
 
@@ -55,7 +55,7 @@ def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) 
 
 
 def can_chain(outs: Sequence[Any], inputs: Sequence[Any]) -> bool:
-    """Tells whether :func:`chain` keeps every call: without an element to hand on, XLA makes one call before it."""
+    """Tells whether :func:`chain` keeps every call. Without an element to write, XLA makes one call before the loop."""
     return written_input(outs, inputs) is not None
 
 
@@ -88,7 +88,7 @@ class Programs:
         Args:
             call: Takes the inputs and returns the outputs.
             outs: Anything with shape and dtype for each output.
-            inputs: Likewise for each input.
+            inputs: Anything with shape and dtype for each input.
         """
         loop = functools.partial(_loop, chain(call, outs, inputs), jax.device_put(UNCHANGED))
         return cls(

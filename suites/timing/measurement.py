@@ -1,8 +1,8 @@
 """Times a cell in this process, round by round: single calls, or two points of a loop of calls.
 
 Two points are a loop of n calls and one of 4 n calls in one program. The program itself costs a fixed time, which
-differs between backends: it is started from Python, and it copies what it carries. The difference of the two points has
-no such part. Divided by 3 n, it is the time of one call in a loop.
+differs between backends: Python starts it, and the loop copies its outputs. The difference of the two points does not
+contain this time. Divided by 3 n, it is the time of one call in a loop.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from suites.timing.loops import Programs
 
 
 class Measurement(abc.ABC):
-    """A cell that is compiled and whose inputs lie on the device.
+    """The times of one compiled cell, whose inputs lie on the device.
 
-    The cells of one contest take turns: one round each, in a random order, then the next round.
+    The cells of a group are measured together: in each round, each of them once, in a random order.
 
     Attributes:
         method: How time is taken, as recorded.
@@ -48,14 +48,14 @@ class Measurement(abc.ABC):
         """Returns all samples so far.
 
         Raises:
-            RecordError: The samples are no times: there are none, or the noise is larger than the calls.
+            RecordError: There are no samples, or the noise is larger than the calls.
         """
 
     @abc.abstractmethod
     def on_other(self, inputs: Sequence[Any]) -> Any:
         """Runs the timed program on other inputs on the device; returns its results.
 
-        They lie at the addresses of the timed ones, which are gone then, so no round may follow.
+        These inputs replace the timed ones at their addresses, so no round may follow.
         """
 
 
@@ -129,18 +129,18 @@ class BesideSingleCalls(Measurement):
 
 
 def _rounded(seconds: float) -> float:
-    """Nanoseconds, in steps of a picosecond: more digits are noise, and double the size of a record."""
+    """Returns nanoseconds, in steps of a picosecond: more digits are noise, and double the size of a record."""
     return round(1e9 * seconds, 3)
 
 
 SHORT_S = 3e-4
-"""How long the calls of the shorter loop should take together, at least."""
+"""Least seconds that all calls of the shorter loop should take."""
 
 FIXED_SHARE = 2.0
-"""How many times as long as the fixed part of the program the calls of the shorter loop should take."""
+"""Least time of all calls of the shorter loop, in times of the fixed part of the program."""
 
 LONGEST_S = 0.05
-"""How long the longer loop may take, unless four calls take longer."""
+"""Most seconds that the longer loop may take, unless four calls take longer."""
 
 MOST_LOOPS = 1 << 20
 
@@ -155,7 +155,7 @@ class TwoPoints(Measurement):
     Args:
         programs: The compiled programs; ``chained`` is not None.
         arguments: The inputs on the device.
-        loops: Calls in the shorter loop, as far as they are known from before.
+        loops: Calls in the shorter loop, if an earlier measurement chose them; else None.
         order: Decides which loop comes first in a round.
     """
 
@@ -184,7 +184,7 @@ class TwoPoints(Measurement):
         self._alone.round()
 
     def times(self) -> ProcessTimes:
-        """Returns the samples; single ones may be below zero, their median may not."""
+        """Returns the samples. Single samples may be below zero, but not their median."""
         return ProcessTimes(
             samples_ns=tuple(self._slopes),
             loops=self.loops,
@@ -202,10 +202,10 @@ class TwoPoints(Measurement):
         return time.perf_counter() - start
 
     def _calibrated(self, loops: int, tries: int) -> tuple[int, float]:
-        """Returns calls in the shorter loop, at least ``loops``, and about how long a round takes.
+        """Returns the calls in the shorter loop, at least ``loops``, and about how long a round takes.
 
         Each try takes the least of several times, and the search ends when several tries in a row agree that there are
-        enough calls. One that the operating system interrupts would end it early, with far too few.
+        enough calls. If one try could end the search, an interruption by the operating system could end it too early.
 
         Args:
             loops: Calls to begin with.

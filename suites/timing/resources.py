@@ -11,10 +11,10 @@ from reports import Resources
 
 
 def resources(function: Any, arguments: Sequence[jax.Array]) -> Resources:
-    """Returns the memory of one call: what XLA plans for results and temporary arrays.
+    """Returns the memory of one call: the bytes that XLA plans for results and temporary arrays.
 
-    On a GPU, what its allocator gave out at the peak of a call counts if it is more: a library may ask for memory while
-    it runs. Memory that a kernel takes by itself is not seen.
+    On a GPU, the peak of its allocator during a call counts if it is more: a library may ask for memory while it runs.
+    Memory that a kernel allocates by itself does not count.
 
     Args:
         function: A ``jax.jit`` function or a compiled program.
@@ -28,14 +28,14 @@ def resources(function: Any, arguments: Sequence[jax.Array]) -> Resources:
     planned = planned_bytes(program)
     if device.platform == "cpu":
         return Resources(host_bytes=planned)
-    known = [planned, _grown_bytes(lambda: program(*arguments), device)]
-    return Resources(device_bytes=max((size for size in known if size is not None), default=None))
+    sizes = [planned, _grown_bytes(lambda: program(*arguments), device)]
+    return Resources(device_bytes=max((size for size in sizes if size is not None), default=None))
 
 
 def planned_bytes(program: Any) -> int | None:
     """Returns the bytes that XLA plans for the results and temporary arrays of a compiled program; None if unknown.
 
-    A result in the memory of a donated input takes none of its own.
+    A result in the memory of a donated input needs no further memory.
     """
     plan = program.memory_analysis()
     if plan is None:
@@ -44,7 +44,7 @@ def planned_bytes(program: Any) -> int | None:
 
 
 def _grown_bytes(call: Callable[[], Any], device: jax.Device) -> int | None:
-    """What the allocator gave out at the peak of a call; None if it has given out more before, or does not count."""
+    """Returns the bytes that a call adds to the allocator's peak; None if an earlier peak was higher, or is unknown."""
     before = device.memory_stats() or {}
     jax.block_until_ready(call())
     after = device.memory_stats() or {}

@@ -1,7 +1,7 @@
 """Describes the machine, its settings and the code, for the header of a run.
 
-Two machines of one model have the same names of everything. An id of the operating system tells them apart. A container
-hides it: there a machine counts as another one after it has started again.
+The id of the operating system tells two machines of one model apart. In a container this id is not visible. There the
+id changes when the machine restarts.
 """
 
 from __future__ import annotations
@@ -68,20 +68,20 @@ def machine_identity(cpu: str, cores: int, memory_bytes: int) -> str | None:
 
 
 def machine_id(root: Path = _ROOT, variables: Mapping[str, str] | None = None) -> str | None:
-    """Returns what tells this machine from others of its model, or None.
+    """Returns an id that tells this machine from others of its model; None if there is none.
 
-    A container has ``/etc/machine-id`` from its image, so there the id of the kernel's start counts.
+    In a container ``/etc/machine-id`` comes from the image, so there the boot id of the system kernel counts.
 
     Args:
         root: The root of the file system.
-        variables: Environment variables; by default the ones of this process.
+        variables: Environment variables; by default those of this process.
     """
     variables = os.environ if variables is None else variables
     in_container = "container" in variables or any((root / name).exists() for name in _CONTAINER)
     # Kubernetes leaves no file; the root of its containers lies on an image.
     in_container = in_container or "overlay / overlay" in _text(root / "proc/self/mounts")
-    found = [variables.get(VARIABLE, ""), "" if in_container else _text(root / _MACHINE_ID), _text(root / _BOOT_ID)]
-    return next((text.strip() for text in found if text.strip() not in ("", "uninitialized")), None)
+    ids = [variables.get(VARIABLE, ""), "" if in_container else _text(root / _MACHINE_ID), _text(root / _BOOT_ID)]
+    return next((text.strip() for text in ids if text.strip() not in ("", "uninitialized")), None)
 
 
 def _text(path: Path) -> str:
@@ -94,21 +94,21 @@ _SECONDS = 10
 
 
 def source(files: Sequence[Path]) -> Source:
-    """Returns the commit of the first repository that one of these files belongs to; unknown if none does.
+    """Returns the commit of the first repository to which one of these files belongs; unknown if there is none.
 
-    A file belongs to a repository that tracks it. A new file belongs to it too, unless git ignores it. Installed files
-    and ignored ones belong to none: an environment may lie in a folder of somebody's project.
+    A file belongs to the repository that tracks it. A new file belongs to the repository around it. Installed and
+    ignored files belong to none: an environment may lie in a folder of another project.
 
-    Git is asked before any kernel ran: a process that has used OpenMP must not fork.
+    This starts git, so call it before any kernel runs: a process that has used OpenMP must not fork.
 
     Args:
         files: The files of the operators.
     """
     digest = code_digest()
     for file in files:
-        found = _commit(Path(os.path.realpath(file)))
-        if found is not None:
-            commit, dirty = found
+        repository = _commit(Path(os.path.realpath(file)))
+        if repository is not None:
+            commit, dirty = repository
             return Source(commit=commit, dirty=dirty, digest=digest)
     return Source(digest=digest)
 
@@ -127,7 +127,7 @@ def _commit(file: Path) -> tuple[str, bool | None] | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Returns what git prints, or None if it fails."""
+    """Returns the output of git; None if it fails."""
     # In a hook, git sets variables that name the hook's repository.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     # A checkout that is mounted into a container belongs to another user.
@@ -140,8 +140,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _is_installed(file: Path) -> bool:
-    places = {os.path.realpath(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")}
-    return any(file.is_relative_to(place) for place in places)
+    folders = {os.path.realpath(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")}
+    return any(file.is_relative_to(folder) for folder in folders)
 
 
 _PROJECT = Path(__file__).parents[2]
@@ -151,7 +151,7 @@ _NOT_RUN = ("unit", "tutorials", "published", "__pycache__")
 
 
 def code_digest() -> str:
-    """Returns the SHA-256 of the files of this project, of the operators and checks in use, and of what they import.
+    """Returns the SHA-256 of the files of this project, of the operators and checks in use, and of their imports.
 
     Modules of Python itself and of installed packages do not count: the header of a run has their versions.
     """
@@ -186,8 +186,8 @@ def _users_modules() -> Iterator[Path]:
             yield path
 
 
-def _is_in(path: Path, places: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(place) for place in places)
+def _is_in(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 _LIBRARIES = (
@@ -195,7 +195,7 @@ _LIBRARIES = (
     "jax-triton", "nvidia-cutlass-dsl", "jax-tvm-ffi", "llvmlite", "numpy", "cupti-python", "nvidia-ml-py",
 )  # fmt: skip
 _VARIABLES = ("JAX_ENABLE_X64", "JAX_DISABLE_JIT", "JAX_DEBUG_NANS", "KERNEL_BRIDGE_BACKEND", "KERNEL_BRIDGE_DEBUG")
-_PLACES = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")  # the header has the number of threads
+_NOT_CODE = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")  # the header has the number of threads
 
 
 def header(selection: Selection, profile: str) -> Run:
@@ -239,7 +239,7 @@ def header(selection: Selection, profile: str) -> Run:
 def _peers(platform_: str) -> dict[str, str]:
     """The libraries that have functions for a platform, by backend."""
     return {
-        backend.id: backend.library.described()
+        backend.id: backend.library.description()
         for backend in BACKENDS.values()
         if backend.library is not None and platform_ in backend.platforms
     }
@@ -270,8 +270,8 @@ def machine_load() -> float | None:
 
 
 def _changes_code(variable: str) -> bool:
-    """Tells whether an environment variable changes what is compiled or called, or how it is checked."""
-    return variable in _VARIABLES or (variable.startswith("NUMBA_") and variable not in _PLACES)
+    """Tells whether an environment variable changes the compiled code, the calls or the checks."""
+    return variable in _VARIABLES or (variable.startswith("NUMBA_") and variable not in _NOT_CODE)
 
 
 def _cpu_name() -> str:

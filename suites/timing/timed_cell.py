@@ -1,7 +1,7 @@
-"""Prepares a cell in this process: checks it, compiles its programs, and keeps the times of its turns.
+"""Prepares a cell in this process: checks it, compiles its programs, and keeps the times of its repetitions.
 
-The timed calls have equal inputs, so a kernel that keeps an old result, or does nothing after its first thousand calls,
-looks fast and leaves right results behind.
+The timed calls have equal inputs. So a kernel that returns an old result, or does nothing after its first thousand
+calls, would look fast and right. The checks after timing find it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from suites.cells.repeated_inputs import REPEATED_ABOVE
 from suites.checks.judging.call_loops import keeps_bits
 from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program, with_reference
 from suites.checks.judging.memory import POISONS, run_poisoned
-from suites.checks.judging.reasons import described, status_of, with_inputs
+from suites.checks.judging.reasons import error_text, status_of, with_inputs
 from suites.declare.aspects import ScatteredReads
 from suites.declare.operator import Operator
 from suites.kernels.library import LibraryProgram
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 from suites.timing.cuda_measurement import CudaMeasurement
 from suites.timing.loops import Programs
 from suites.timing.measurement import BesideSingleCalls, Measurement, SingleCalls, TwoPoints
@@ -68,7 +68,7 @@ def stages(operator: Operator, backend: Backend, inputs: Inputs) -> Stages:
     def fresh(*arrays: Any) -> Any:
         return call(*arrays)
 
-    # JAX's caches hold nothing of a new function, nor the files of other processes of a new name.
+    # A new function is in no cache of JAX, and a new name in no file of another process.
     fresh.__name__ = f"fresh_{uuid.uuid4().hex}"
     traced = lap(jax.jit(fresh).trace(*arguments))
     lowered = lap(traced.lower())
@@ -81,14 +81,14 @@ def stages(operator: Operator, backend: Backend, inputs: Inputs) -> Stages:
     return Stages(trace_ms=trace_ms, lower_ms=lower_ms, compile_ms=compile_ms, first_call_ms=first_call_ms)
 
 
-def judge_library(case: Case, inputs: Inputs) -> Verdict:
+def judge_library(case: Case, inputs: Inputs) -> ResultVerdict:
     """Judges a call of a library on these inputs; a failure is a status with a reason, not an exception.
 
-    It makes two calls, requires that the inputs are unchanged, and compares the results of the second one with the
-    truth: a call may find the results of the one before it in its memory.
+    It makes two calls, requires that the inputs are unchanged, and compares the results of the second call with the
+    truth: its memory may still hold the results of the first one.
 
     Args:
-        case: The cell. Its device must be JAX's default device, and the precision the one of the inputs.
+        case: The cell. Its device must be JAX's default device, and JAX's precision must be that of the inputs.
         inputs: The inputs.
     """
     arguments = [jax.device_put(array.copy(), case.device) for array in inputs]
@@ -97,9 +97,9 @@ def judge_library(case: Case, inputs: Inputs) -> Verdict:
         jax.block_until_ready(run())
         results = [np.array(leaf, order="C") for leaf in jax.block_until_ready(run())]
     except Exception as error:
-        return Verdict(status_of(error), described(error), None)
+        return ResultVerdict(status_of(error), error_text(error), None)
     if not same_bits([np.asarray(array) for array in arguments], inputs):
-        return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
+        return ResultVerdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
     return with_inputs(judge_all(case.operator, results, inputs=inputs), case.operator, inputs)
 
 
@@ -115,17 +115,17 @@ def library_programs(case: Case, inputs: Inputs) -> Programs:
 
 def library_program(case: Case, inputs: Inputs) -> LibraryProgram:
     """Returns the call of a cell's library as a program."""
-    found: LibraryProgram = case.operator.build(case.backend, inputs)  # type: ignore[assignment]
-    return found
+    program: LibraryProgram = case.operator.build(case.backend, inputs)  # type: ignore[assignment]
+    return program
 
 
 OTHER_SEED = SEED + 1
 
-_PASSED = Verdict(Status.PASSED, None, None)
+_PASSED = ResultVerdict(Status.PASSED, None, None)
 
 
-class StillRight:
-    """Knows what a kernel gave before it was timed, on the timed inputs and on others.
+class CheckAfterTiming:
+    """Keeps the results of a kernel before it is timed, on the timed inputs and on others, to compare them afterwards.
 
     Make it, and call it, in the precision of the inputs and with the case's device as JAX's default device.
 
@@ -139,16 +139,16 @@ class StillRight:
         # Digests, because a session holds many cells.
         self._before = [fingerprint(self._call(each)) for each in (inputs, self._other())]
 
-    def verdict(self, run: Callable[[Inputs], Any]) -> Verdict:
+    def verdict(self, run: Callable[[Inputs], Any]) -> ResultVerdict:
         """Judges the timed program on the other inputs, and a single call on the timed ones.
 
         Args:
             run: Runs the timed program on inputs that take the addresses of the timed ones, and returns its results.
         """
         timed = [np.asarray(leaf) for leaf in jax.tree.leaves(run(self._other()))]
-        found = self._same(timed, self._before[1], self._other(), "after timing, the timed program on other inputs")
-        if found.status is not Status.PASSED:
-            return found
+        verdict = self._same(timed, self._before[1], self._other(), "after timing, the timed program on other inputs")
+        if verdict.status is not Status.PASSED:
+            return verdict
         inputs = self._case.inputs()
         return self._same(self._call(inputs), self._before[0], inputs, "after timing, a single call")
 
@@ -161,14 +161,14 @@ class StillRight:
         arguments = [jax.device_put(array.copy()) for array in inputs]
         return run_poisoned(program, self._case.operator.outputs(*inputs), arguments, POISONS[0])
 
-    def _same(self, results: Sequence[Array], before: str, inputs: Inputs, where: str) -> Verdict:
+    def _same(self, results: Sequence[Array], before: str, inputs: Inputs, where: str) -> ResultVerdict:
         if fingerprint(results) == before:
             return _PASSED
         verdict = judge_results(self._case.operator, inputs, results)
         if verdict.status is not Status.PASSED:
-            return Verdict(verdict.status, f"{where}: {verdict.reason}", verdict.accuracy)
+            return ResultVerdict(verdict.status, f"{where}: {verdict.reason}", verdict.accuracy)
         if keeps_bits(self._case):
-            return Verdict(Status.NONDETERMINISTIC, f"{where}: other bits than before it", None)
+            return ResultVerdict(Status.NONDETERMINISTIC, f"{where}: other bits than before it", None)
         return _PASSED
 
 
@@ -177,9 +177,9 @@ class TimedCell:
 
     Attributes:
         case: The cell.
-        result: Everything that is known of it; its status is PASSED as long as nothing went wrong.
+        result: Its result so far; the status is PASSED as long as nothing went wrong.
         programs: The compiled programs; None before :meth:`prepare`, and where it failed.
-        moved: Bytes that a call must read, and write; None before :meth:`prepare`.
+        moved: Bytes that a call must read, and bytes that it must write; None before :meth:`prepare`.
         gathers: Its scattered reads; None if it declares none.
     """
 
@@ -187,17 +187,17 @@ class TimedCell:
         self.case = case
         self.result = CellResult(cell=case.cell, shapes=[], dtypes=[], seed=SEED, status=Status.PASSED)
         self.programs: Programs | None = None
-        self._still_right: StillRight | None = None
+        self._check_after: CheckAfterTiming | None = None
         self._loops: int | None = None
         self.moved: tuple[int, int] | None = None
         self.gathers: ScatteredReads | None = None
-        self._turns: list[ProcessTimes] = []
+        self._repetitions: list[ProcessTimes] = []
 
-    def prepare(self, *, judged: bool) -> None:
+    def prepare(self, *, checks: bool) -> None:
         """Compiles the programs of the cell.
 
         Args:
-            judged: Whether this process also times the compiler, and checks the results. One process of a session does.
+            checks: Whether to time the compiler and check the results too. One process of a session does this.
         """
         case = self.case
         try:
@@ -209,7 +209,7 @@ class TimedCell:
             if case.operator.gathers is not None:
                 self.gathers = case.operator.gathers.of(*inputs)
             self.moved = read, written
-            self._compile(inputs, judged)
+            self._compile(inputs, checks)
         except Exception as error:
             self.fail(error)
 
@@ -219,7 +219,7 @@ class TimedCell:
         return self.result.status is Status.PASSED and self.programs is not None
 
     def begin(self, arguments: Sequence[jax.Array], order: random.Random) -> Measurement:
-        """Returns the measurement of a turn.
+        """Returns the measurement of a repetition.
 
         Args:
             arguments: The inputs on the device.
@@ -238,19 +238,19 @@ class TimedCell:
         return measurement
 
     def end(self, measurement: Measurement, fill: Callable[[Inputs], list[jax.Array]] | None) -> None:
-        """Keeps the times of a turn.
+        """Keeps the times of a repetition.
 
         Args:
             measurement: The measurement.
-            fill: In the last turn, places inputs at the addresses of the timed ones: then the timed program runs on
-                other inputs, which shows whether it still computes. None before.
+            fill: Places inputs at the addresses of the timed ones. In the last repetition, the timed program then runs
+                on other inputs, to show that it still computes. None in earlier repetitions.
         """
         try:
             self._keep(measurement)
-        except RecordError as error:  # a kernel that stopped working is hard to time, so it is checked all the same
-            self.hidden_by_noise(str(error))
-        if fill is not None and self._still_right is not None:
-            verdict = self._still_right.verdict(lambda inputs: measurement.on_other(fill(inputs)))
+        except RecordError as error:  # a kernel that stopped working is hard to time, so the check below runs too
+            self.end_in_noise(str(error))
+        if fill is not None and self._check_after is not None:
+            verdict = self._check_after.verdict(lambda inputs: measurement.on_other(fill(inputs)))
             if verdict.status is not Status.PASSED:
                 self.note(status=verdict.status, reason=verdict.reason, timing=None)
 
@@ -258,47 +258,47 @@ class TimedCell:
         """Measures the memory of a call, whose inputs lie on the device."""
         assert self.programs is not None
         if self.case.backend.library is not None:
-            return  # neither XLA nor its allocator knows what a library takes
+            return  # neither XLA nor its allocator knows the memory of a library
         self.note(resources=resources(self.programs.single, arguments))
 
     def fail(self, error: Exception, of_kernel: Status = Status.RUNTIME_ERROR) -> None:
-        """Notes an exception: the cell has no time then."""
-        self.note(status=status_of(error, of_kernel), reason=described(error), timing=None)
+        """Records an exception; the cell has no time then."""
+        self.note(status=status_of(error, of_kernel), reason=error_text(error), timing=None)
 
-    def hidden_by_noise(self, reason: str) -> None:
-        """Notes why this process has no time of the cell; nothing is wrong with it, and others may have one."""
+    def end_in_noise(self, reason: str) -> None:
+        """Records why this process has no time of the cell. The cell is not wrong, and other processes may time it."""
         self.note(timing=None, reason=reason)
 
     def without_time(self, reason: str) -> None:
-        """Notes why the time of a right cell cannot be true, or is unknown."""
+        """Records why the time of a cell that passed its checks cannot be true, or is unknown."""
         self.note(status=Status.UNCHECKED, reason=reason, timing=None)
 
     def free(self) -> None:
-        """Frees the programs: the cell has had its last turn."""
-        self.programs = self._still_right = None
+        """Frees the programs after the last repetition."""
+        self.programs = self._check_after = None
 
     def note(self, **fields: Any) -> None:
-        """Adds fields of :class:`reports.CellResult`."""
-        known = {name: getattr(self.result, name) for name in self.result.__struct_fields__}
-        self.result = CellResult(**(known | fields))
+        """Sets fields of the result."""
+        current = {name: getattr(self.result, name) for name in self.result.__struct_fields__}
+        self.result = CellResult(**(current | fields))
 
     def _keep(self, measurement: Measurement) -> None:
         times = measurement.times()
-        # A turn that found that more calls are needed says that the turns before it had too few.
-        self._turns = [*(turn for turn in self._turns if turn.loops == times.loops), times]
+        # If this repetition raised the loop count, drop earlier repetitions: they were too short to trust.
+        self._repetitions = [*(each for each in self._repetitions if each.loops == times.loops), times]
         timing = Timing(
             method=measurement.method,
             cache=measurement.cache,
-            processes=[_joined(self._turns)],
+            processes=[_join(self._repetitions)],
             stop="planned rounds",
         )
         self.note(timing=timing, reason=None)
 
-    def _compile(self, inputs: Inputs, judged: bool) -> None:
+    def _compile(self, inputs: Inputs, checks: bool) -> None:
         case = self.case
         if case.backend.library is not None:
-            return self._prepare_library(inputs, judged)
-        if judged:
+            return self._prepare_library(inputs, checks)
+        if checks:
             try:
                 self.note(stages=stages(case.operator, case.backend, inputs))
             except FirstCallError as failed:
@@ -311,19 +311,19 @@ class TimedCell:
             self.note(status=verdict.status, reason=verdict.reason, accuracy=verdict.accuracy)
             if verdict.status is not Status.PASSED:
                 return None
-            # XLA's own code is no suspect; and truth for the largest inputs would take seconds.
+            # XLA's own code need not be checked again, and the truth of the largest inputs would take seconds.
             if case.backend.compiled and case.size <= REPEATED_ABOVE:
-                self._still_right = StillRight(case, inputs)
+                self._check_after = CheckAfterTiming(case, inputs)
         call = case.operator.build(case.backend, inputs)
         programs = Programs.of(call, case.operator.outputs(*inputs), inputs)
-        # A GPU takes its own times, and its allocator keeps memory.
+        # On a GPU the device takes the times, so it needs no loop.
         self.programs = programs if case.platform == "cpu" else replace(programs, chained=None)
-        # Where the timed inputs will lie: JAX compiles again for inputs that are not bound to a device.
+        # On the device of the timed inputs: JAX compiles again for inputs that are not bound to a device.
         self.programs.compile([jax.device_put(array, case.device) for array in inputs])
         return None
 
-    def _prepare_library(self, inputs: Inputs, judged: bool) -> None:
-        if judged:
+    def _prepare_library(self, inputs: Inputs, checks: bool) -> None:
+        if checks:
             verdict = judge_library(self.case, inputs)
             if self.case.size <= REPEATED_ABOVE:
                 verdict = with_reference(verdict, self.case.operator, inputs)
@@ -334,17 +334,17 @@ class TimedCell:
         self.programs.compile([jax.device_put(array, self.case.device) for array in inputs])
 
 
-def _joined(turns: Sequence[ProcessTimes]) -> ProcessTimes:
-    """Returns the samples of all turns of a process as one."""
+def _join(repetitions: Sequence[ProcessTimes]) -> ProcessTimes:
+    """Returns the samples of all repetitions of a process as one."""
 
     def all_of(name: str) -> tuple[float, ...]:
-        return tuple(sample for turn in turns for sample in getattr(turn, name))
+        return tuple(sample for repetition in repetitions for sample in getattr(repetition, name))
 
     lists = ("samples_ns", "program_ns", "kernels_ns", "alone_ns")
-    clocks = [turn.clock_mhz for turn in turns if turn.clock_mhz is not None]
+    clocks = [repetition.clock_mhz for repetition in repetitions if repetition.clock_mhz is not None]
     return ProcessTimes(
         **{name: all_of(name) for name in lists},  # type: ignore[arg-type]
-        loops=turns[0].loops,
-        discarded=sum(turn.discarded for turn in turns),
+        loops=repetitions[0].loops,
+        discarded=sum(repetition.discarded for repetition in repetitions),
         clock_mhz=sum(clocks) / len(clocks) if clocks else None,
     )

@@ -1,8 +1,8 @@
 """Lists the cells that a benchmark times: a call, or a call and its derivative in one program.
 
-That program takes the inputs, and a cotangent for each output of real floats. The cotangents lie in arrays, as they do
-in a user's program. If they were constants, XLA would leave the multiplications by them out of its own code, while a
-kernel would have to read them.
+The program of both takes the inputs, and a cotangent for each output of real floats. The cotangents are arrays, as in a
+user's program. If they were constants, XLA would leave out the multiplications by them in its own code, while a kernel
+would have to read them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MODE = "forward+backward"
 def case_of_both_directions(case: Case) -> Case | None:
     """Returns the case that runs both directions of a case; None if its kernel has no derivative to time.
 
-    A derivative that nobody declared, and that a compiler made, counts as well: it is judged like any other result.
+    A derivative that a compiler made, and nobody declared, is also timed: it is judged like any other result.
     """
     if not case.has_gradient or case.size > repeated_inputs.REPEATED_ABOVE:  # truth would take minutes
         return None
@@ -61,10 +61,10 @@ def forward_and_backward(operator: Operator, backend: Backend, inputs: Sequence[
     indices, count = _differentiated(operator, inputs), len(inputs)
 
     def both(*arrays: jax.Array) -> list[jax.Array]:
-        given = iter(arrays[count:])
+        left = iter(arrays[count:])
         function, floats = function_of(lambda *some: jax.tree.leaves(call(*some)), arrays[:count], indices)
         outs, pullback = jax.vjp(function, *floats)
-        cotangents = [next(given) if _is_real(out) else np.zeros(out.shape, jax.dtypes.float0) for out in outs]
+        cotangents = [next(left) if _is_real(out) else np.zeros(out.shape, jax.dtypes.float0) for out in outs]
         return [*outs, *pullback(cotangents)]
 
     return both
@@ -87,9 +87,9 @@ class BothDirections(Operator):
         return forward_and_backward(self.operator, backend, inputs[: _count(self.operator)])
 
     def calls(self, backend: Backend) -> int | AtLeast:
-        """Returns the least number: a derivative may be another kernel, several, or JAX's."""
-        found = self.operator.calls(backend)
-        return AtLeast(found, found) if isinstance(found, int) and backend.compiled else found
+        """Returns the least number of calls: a derivative may be another kernel, several kernels, or code of JAX."""
+        count = self.operator.calls(backend)
+        return AtLeast(count, count) if isinstance(count, int) and backend.compiled else count
 
     def deterministic(self, backend: Backend, platform: str) -> bool:
         """Tells whether equal inputs give equal bits. On a GPU adjoints add to cotangents by atomic operations."""
@@ -146,9 +146,9 @@ def _sample(operator: Operator, dtype: str, size: int, seed: int) -> Inputs:
     return (*inputs, *(each for each in cotangents if _is_real(each)))
 
 
-def _truth(operator: Operator, inputs: Inputs, given: Inputs) -> Truth:
+def _truth(operator: Operator, inputs: Inputs, cotangent_inputs: Inputs) -> Truth:
     forward = operator.truth(*inputs)
-    left = iter(given)
+    left = iter(cotangent_inputs)
     cotangents: list[Array] = [
         next(left) if _is_real(out) else np.zeros(out.shape, jax.dtypes.float0) for out in operator.outputs(*inputs)
     ]
@@ -186,7 +186,7 @@ def _is_real(array: Any) -> bool:
 
 
 MODES = ("forward", "forward+backward")
-"""What a timed call computes: the outputs, or the outputs and the derivatives."""
+"""The results of a timed call: the outputs, or the outputs and the derivatives."""
 
 _TIMED_DTYPES = ("float32", "float64", "int32", "int64")
 
@@ -194,16 +194,16 @@ _HOT_UP_TO = {"quick": 1 << 16, "full": 1 << 22}
 """Nominal size up to which a GPU times a cell with its data in the cache, by profile."""
 
 _COLD_FROM = {"quick": 1 << 17, "full": 1}
-"""Nominal size from which it times a cell with its data in memory."""
+"""Nominal size from which a GPU times a cell with its data in memory, by profile."""
 
 
 def timed_cells(selection: Selection) -> list[Case]:
-    """Returns every cell to time; the backends of one cell follow each other.
+    """Returns every cell to time; the cells that differ in backend only follow each other.
 
     The quick profile times operators in their first dtype; of operators that resemble each other it times one, unless
-    the selection names operators. The full one times all, in all dtypes that tables compare, also with derivatives.
-    Dtypes, sizes and modes that the selection names replace the profile's. Functions of other libraries are cells too
-    if the selection asks for peers; they have no derivatives. A part of the cells holds whole contests: all backends.
+    the selection names operators. The full profile times all, in all dtypes that tables compare, also with derivatives.
+    Dtypes, sizes and modes that the selection names replace the profile's. If the selection asks for peers, functions
+    of other libraries are cells too; they have no derivatives. A part of the run never splits a group of backends.
     """
     platform, profile = selection.device, selection.profile
     cases = grid(
@@ -218,9 +218,9 @@ def timed_cells(selection: Selection) -> list[Case]:
     chosen.sort(key=lambda case: (case.operator.name, case.dtype, case.size, order.index(case.backend)))
     variants = [each for case in chosen for each in _variants(case, selection)]
     variants.sort(key=lambda case: (case.operator.name, case.dtype, case.size, case.mode, case.cache or ""))
-    contests = [(case.operator.name, case.dtype, case.size, case.mode, case.cache or "") for case in variants]
-    own = share(Counter(contests), selection.part)
-    return [case for case, contest in zip(variants, contests, strict=True) if contest in own]
+    groups = [(case.operator.name, case.dtype, case.size, case.mode, case.cache or "") for case in variants]
+    own = share(Counter(groups), selection.part)
+    return [case for case, group in zip(variants, groups, strict=True) if group in own]
 
 
 def backends_and_peers(operator: Operator, platform: str) -> list[Backend]:

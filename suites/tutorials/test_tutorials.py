@@ -68,5 +68,5 @@ def test_no_name_hides_a_package():
     """Python looks for modules in the folder of the script first: numba_cuda.py would stand in for the package."""
     source = "import importlib.util, sys; print([*filter(importlib.util.find_spec, sys.argv[1:])])"
     command = [sys.executable, "-I", "-c", source, *(path.stem for path in SCRIPTS)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert found.stdout.strip() == "[]"
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert process.stdout.strip() == "[]"

@@ -1,1 +1,1 @@
-"""Runs every check of a selection in workers of pytest, and records each as it ends."""
+"""Implements ``validate``: runs every check of a selection in pytest workers, and records each when it ends."""

@@ -1,4 +1,4 @@
-"""Runs the checks on broken kernels, and prints which check catches which.
+"""Runs the checks on broken kernels, and prints which check catches which kernel.
 
 ``python -m suites.validate.broken_kernels`` starts it.
 """
@@ -38,7 +38,7 @@ examples:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the checks on the mutants that the options choose; returns 1 if one survived, 3 if the run is not whole."""
+    """Runs the checks on the selected mutants; returns 1 if one survived, 3 if the run is incomplete."""
     parser = Parser(
         "nox -s mutants --", description=DESCRIPTION, epilog=EXIT_HELP + EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -47,9 +47,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser, "operator", "backend", "dtype", "size", "device", "profile", "resume", "jobs", "seed", "format",
         "summary", "runs",
     )  # fmt: skip
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    end = given.index("--") if "--" in given else len(given)  # what follows is for pytest
-    options = parser.parse_args(given[:end])
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    end = words.index("--") if "--" in words else len(words)  # later arguments are for pytest
+    options = parser.parse_args(words[:end])
     options.operators = ["suites.mutants"]
     options.profile = options.profile or "full"
     if options.runs:
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
             resume=options.resume,
             quietly=True,
             seed=options.seed,
-            more=given[end + 1 :],
+            more=words[end + 1 :],
         )
         if ended.path is None or ended.refusal:
             raise SelectionError(ended.refusal or f"pytest ended with exit code {ended.code}.")
@@ -84,19 +84,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def missed(records: Sequence[Record]) -> list[str]:
-    """Returns a line for each broken kernel that the check which must catch it let pass, though another caught it."""
-    made: dict[str, set[str]] = {}
+    """Returns a line for each broken kernel that was caught, but by none of the checks that must catch it."""
+    ran: dict[str, set[str]] = {}
     caught: dict[str, set[str]] = {}
     for record in last_by_cell(records):
         if record.status is not Status.SKIPPED:
-            made.setdefault(record.cell.operator, set()).add(record.cell.mode)
+            ran.setdefault(record.cell.operator, set()).add(record.cell.mode)
         if record.status.wrong:
             caught.setdefault(record.cell.operator, set()).add(record.cell.mode)
     needed = {name: set(mutant.caught_by) for name, mutant in mutants().items() if name in caught}
     return [
         f"{name} was not caught by {' or '.join(sorted(checks))}, which must catch it"
         for name, checks in needed.items()
-        if checks <= made[name] and not checks & caught[name]
+        if checks <= ran[name] and not checks & caught[name]
     ]
 
 

@@ -1,4 +1,4 @@
-"""Gives tests their cells, and marks, drops and orders the resulting pytest items."""
+"""Parametrizes the tests of checks by their cells, and marks, drops and orders the resulting pytest items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from suites.validate.finding import cell_of, key_text
 
 
 def give_cells(metafunc: pytest.Metafunc) -> None:
-    """Gives a test in a file of checks the cells of its check.
+    """Parametrizes the test of a check by the cells of the check.
 
     Raises:
         pytest.Collector.CollectError: The test is not registered.
@@ -31,7 +31,7 @@ def give_cells(metafunc: pytest.Metafunc) -> None:
 
 
 def give_timed_cells(metafunc: pytest.Metafunc) -> None:
-    """Gives the test of speed the cells to time; none in a session that does not time."""
+    """Parametrizes the test of speed by the cells to time; there are none in a session that does not time."""
     selection = Selection.of(metafunc.config.option, "kb_")
     cases = timed_cells(selection) if metafunc.config.option.kb_bench else []
     metafunc.parametrize("speed_case", [as_parameter(case) for case in cases])
@@ -40,14 +40,14 @@ def give_timed_cells(metafunc: pytest.Metafunc) -> None:
 def arrange(
     items: list[pytest.Item], *, done: Path | None, is_recorded: bool, part: tuple[int, int] | None = None
 ) -> list[pytest.Item]:
-    """Orders the items of checks by kernel; other items keep their places.
+    """Orders the items of checks by kernel; other items keep their positions.
 
-    In this order, the checks of one kernel follow each other, and one worker compiles it once.
+    The checks of one kernel then follow each other, so one worker compiles it once.
 
     Args:
         items: All items of the session; changed in place.
-        done: A file that lists the keys of cells that are recorded already.
-        is_recorded: Whether the session records; then the placeholder of a check without a cell is dropped.
+        done: A file that lists the keys of recorded cells.
+        is_recorded: Whether the session is recorded; then the placeholder of a check without a cell is dropped.
         part: The part of the checks of each kernel, see :func:`suites.cells.parts.share`.
 
     Returns:
@@ -67,10 +67,10 @@ def arrange(
             dropped.append(item)
     left_out = set(dropped)
     items[:] = [item for item in items if item not in left_out]
-    places = [place for place, item in enumerate(items) if item in cases]
-    ordered = sorted((items[place] for place in places), key=lambda item: _kernel(cases[item]))
-    for place, item in zip(places, ordered, strict=True):
-        items[place] = item
+    positions = [position for position, item in enumerate(items) if item in cases]
+    ordered = sorted((items[position] for position in positions), key=lambda item: _kernel(cases[item]))
+    for position, item in zip(positions, ordered, strict=True):
+        items[position] = item
     return dropped
 
 

@@ -1,9 +1,8 @@
-"""Records each check as it ends: the part of ``validate`` that runs inside pytest.
+"""Records each check when it ends: the part of ``validate`` that runs inside pytest.
 
-Tests may run in worker processes (pytest-xdist), so that a cell which brings its process down does not end the session.
-The process that collects their reports is the only one that writes. The run file begins with the cells that are
-expected. An expected cell without a report is a failure, unless somebody ended the session early: then the run has no
-last line, and is incomplete.
+Tests may run in worker processes (pytest-xdist), so that a cell that crashes its process does not end the session. Only
+the process that collects their reports writes records. The run file begins with the list of expected cells. An expected
+cell without a report is a failure. If the user ended the session early, the run has no last line, and is incomplete.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from suites.checks.judging.reasons import kernel_lines, passed_lines
 from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
 from suites.processes.preflight import usage_errors
 from suites.processes.preparation import temporary_folder
-from suites.processes.resuming import RunLock, continued_header, opened
+from suites.processes.resuming import RunLock, continued_header, load_for_resume
 from suites.timing import run_header
 from suites.validate.finding import Finding, cell_of, worst
 from suites.validate.time_limit import note_of
@@ -48,11 +47,11 @@ def _parameters(nodeid: str) -> str:
 class ChecksSession:
     """Records a session of checks, as a pytest plugin in the process that collects the reports.
 
-    Without ``--kb-record`` the run file is a temporary one: the session is judged in the same way.
+    Without ``--kb-record`` the run file is temporary, and the session is judged in the same way.
 
     Attributes:
         writer: Writes the run file.
-        refusal: Why nothing could be checked, or why the session could not go on, in one line.
+        refusal: Why nothing could be checked, or why the session could not go on, in one line; None if it could.
         left: Checks that an interrupted session did not reach.
     """
 
@@ -89,7 +88,7 @@ class ChecksSession:
     def _continued(self, path: Path, run: Run) -> RunWriter:
         try:
             self._lock.take(path)
-            return RunWriter(path, continued_header(str(path), opened(str(path), path).headers, run))
+            return RunWriter(path, continued_header(str(path), load_for_resume(str(path), path).headers, run))
         except SelectionError as error:
             raise pytest.UsageError(str(error)) from error
 
@@ -120,7 +119,7 @@ class ChecksSession:
             process.kill()
 
     def _expect(self, ids: Iterable[str]) -> None:
-        """Takes the ids of the items that will run, and writes their cells as the begin of the run."""
+        """Takes the ids of the items that will run, and writes their cells to the begin of the run file."""
         if self._expected or self.refusal:
             return
         cells = cases_by_id(self._selection)
@@ -129,7 +128,7 @@ class ChecksSession:
             return
         unknown = [each for each in own if _parameters(each) not in cells]
         if unknown:
-            # pytest numbers ids that are equal. A check of such a cell would run, and leave no record.
+            # pytest appends numbers to equal ids. A check of such a cell would run without a record.
             self.refusal = f"{unknown[0]} is no cell of its check, or the check has two cells of this id."
             return
         self._expected = dict.fromkeys(own)
@@ -155,18 +154,18 @@ class ChecksSession:
             self.refusal = str(error)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Notes when a check began, and ends a session that cannot record it."""
+        """Notes when a check began."""
         self._started[nodeid] = time.monotonic()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Records a check when its last phase has ended. The first phase that did not pass decides."""
+        """Records a check when its last phase has ended. The result is that of the first phase that did not pass."""
         if report.nodeid not in self._expected or report.nodeid in self._recorded:
             return
         self._own_failures += report.failed
-        found = getattr(report, "finding", None)
-        if found is not None:
-            self._phases.setdefault(report.nodeid, []).append(msgspec.convert(found, Finding))
+        finding = getattr(report, "finding", None)
+        if finding is not None:
+            self._phases.setdefault(report.nodeid, []).append(msgspec.convert(finding, Finding))
         elif report.failed:  # not the report of a test, but of a worker that died
             self._lost(report.nodeid, str(report.longrepr))
             return
@@ -179,20 +178,20 @@ class ChecksSession:
         status = Status.TIMEOUT if limit and seconds >= limit else Status.CRASHED
         if status is Status.TIMEOUT:
             reason = f"ended after {limit:g} s; {reason}"
-            if note_of(self._notes, nodeid).exists():  # this says nothing of the kernel
+            if note_of(self._notes, nodeid).exists():  # the kernel is not to blame
                 status = Status.UNCHECKED
                 reason = (
-                    f"{limit:g} s were not enough, most of them for the truth of the results and not for the kernel. "
-                    "Pass --timeout with more, a faster reference, or truth="
+                    f"{limit:g} s were not enough: the truth of the results took most of them, not the kernel. "
+                    "Pass a larger --timeout, a faster reference, or truth="
                 )
         self._append(nodeid, Finding(cell=self._cell(nodeid), status=status, reason=reason))
 
-    def _append(self, nodeid: str, found: Finding) -> None:
-        self._recorded[nodeid] = found
+    def _append(self, nodeid: str, finding: Finding) -> None:
+        self._recorded[nodeid] = finding
         result = CellResult(
-            cell=found.cell, shapes=found.shapes, dtypes=found.dtypes, seed=SEED, status=found.status,
-            reason=found.reason or None if found.status is Status.PASSED else (found.reason or "without a message"),
-            accuracy=found.accuracy,
+            cell=finding.cell, shapes=finding.shapes, dtypes=finding.dtypes, seed=SEED, status=finding.status,
+            reason=finding.reason or (None if finding.status is Status.PASSED else "without a message"),
+            accuracy=finding.accuracy,
         )  # fmt: skip
         if self.refusal:
             return
@@ -223,7 +222,7 @@ class ChecksSession:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Records cells without a report, judges the run and writes its last line.
 
-        A session that was ended early has no last line: its run is incomplete.
+        The run of a session that ended early gets no last line, so it is incomplete.
         """
         missing = [nodeid for nodeid in self._expected if nodeid not in self._recorded]
         ended_early = session.shouldstop or session.shouldfail or session.exitstatus not in _CAME_TO_AN_END
@@ -233,10 +232,10 @@ class ChecksSession:
                 session.exitstatus = int(Exit.COULD_NOT_RUN)
         else:
             if not self._expected and self._config.option.kb_done:
-                self._write_begin([], [], 0)  # nothing was left of the run that is continued
+                self._write_begin([], [], 0)  # the run to continue had no cell left
             for nodeid in missing:
-                said = "no report of this check arrived: its worker process was lost"
-                self._append(nodeid, Finding(cell=self._cell(nodeid), status=Status.UNCHECKED, reason=said))
+                reason = "no report of this check arrived: its worker process was lost"
+                self._append(nodeid, Finding(cell=self._cell(nodeid), status=Status.UNCHECKED, reason=reason))
             self._require_checks()
             self._end(session)
         self._lock.release()
@@ -255,7 +254,7 @@ class ChecksSession:
         except ReportError as error:
             self.refusal = str(error)
             code = Exit.COULD_NOT_RUN
-        # Other tests of the session fail it as ever.
+        # If other tests of the session failed, pytest's own exit status stays.
         if session.testsfailed <= self._own_failures or code is not Exit.FINE:
             session.exitstatus = int(code)
 
@@ -269,14 +268,14 @@ class ChecksSession:
         if self._config.option.kb_done:
             return
         cells = cases_by_id(self._selection)
-        made = [found for found in self._recorded.values() if found.status is not Status.SKIPPED]
+        ran = [finding for finding in self._recorded.values() if finding.status is not Status.SKIPPED]
         if not self._expected:
             self.refusal = "no check is left: the arguments of pytest collect none, or deselect all of them."
             return
         try:
             require_runnable(self._selection, [cells[_parameters(nodeid)] for nodeid in self._expected])
-            if not made:
-                raise SelectionError(f"no check was made of {self._selection}: all {len(self._expected)} were skipped.")
+            if not ran:
+                raise SelectionError(f"no check of {self._selection} ran: all {len(self._expected)} were skipped.")
         except SelectionError as error:
             self.refusal = str(error)
 
@@ -302,9 +301,9 @@ class ChecksSession:
 
     def failures(self) -> list[str]:
         """Returns a line for each kernel that failed, and names operators whose reference fails."""
-        found = self._recorded.values()
-        lines = kernel_lines(found, ("kernel-bridge", "validate", *self._selection.sources))
-        doubtful = {each.cell.operator for each in found if each.status.wrong and each.cell.backend == "jnp"}
+        findings = self._recorded.values()
+        lines = kernel_lines(findings, ("kernel-bridge", "validate", *self._selection.sources))
+        doubtful = {each.cell.operator for each in findings if each.status.wrong and each.cell.backend == "jnp"}
         return lines + [
             f"{operator}: jnp fails too. The reference or its error bound may be wrong; see {BOUNDS_PAGE}"
             for operator in sorted(doubtful)

@@ -1,4 +1,4 @@
-"""Runs every check of a selection in worker processes, and records each as it ends."""
+"""Runs every check of a selection in worker processes, and records each when it ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from suites.processes.session_end import SessionEnd
 _CHECKS = Path(__file__).parents[1] / "checks"
 
 CELLS_OF_WORKER = 40
-"""Cells that are worth the start of a worker, which imports for five seconds."""
+"""Cells for each worker: with fewer, the imports of another worker, five seconds, would cost more than they save."""
 
 MOST_JOBS = 16
 """Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
@@ -78,8 +78,7 @@ def validate(
         more: Further arguments of pytest.
 
     Raises:
-        SelectionError: The selection names something unknown, or holds no check that can be made here; or ``resume``
-            names no run.
+        SelectionError: The selection has an unknown name, or no check that can run here; or ``resume`` names no run.
     """
     cells = _require(selection)
     jobs = default_jobs(cells) if workers.jobs is None else workers.jobs
@@ -87,30 +86,30 @@ def validate(
     with isolation.isolated() as (variables, scratch), patch.dict(os.environ, variables, clear=True):
         # Workers, and the process that they report to, share a GPU.
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        if jobs:  # Numba, which this process has imported, no longer takes another number
+        if jobs:  # this process has imported Numba, so only workers can have another number of threads
             # Parallel loops have to be right with more than two threads, also on two cores.
             os.environ.setdefault("NUMBA_NUM_THREADS", str(max(4, os.cpu_count() or 1)))
-            # Large arrays come and go. The C library would give their pages back, and fault them in again, each time.
+            # Without this, the C library returns the pages of each large array to the system, and faults them in again.
             for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
                 os.environ.setdefault(name, str(1 << 30))
-        given = isolation.arguments(sorted(_CHECKS.glob("test_*.py")), scratch)
-        # What other libraries warn of, such as small grids, is no verdict; pytest-benchmark warns of workers.
-        given += ["--kb-record", "--benchmark-disable", *selection.arguments()]
-        given += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else ["-n", "0"]
-        given += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
+        words = isolation.arguments(sorted(_CHECKS.glob("test_*.py")), scratch)
+        # Warnings of other libraries, such as those of small grids, are no verdicts; pytest-benchmark warns of workers.
+        words += ["--kb-record", "--benchmark-disable", *selection.arguments()]
+        words += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else ["-n", "0"]
+        words += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
         if quietly:
-            given += ["-p", "no:terminal"]
+            words += ["-p", "no:terminal"]
         else:
-            given += [
+            words += [
                 "-qq",
                 "--no-header",
                 "--disable-warnings",
                 *(["--tb", "short"] if verbose else ["--tb", "no", "-rN"]),
             ]
         if resume is not None:
-            given += _resumed(resume, scratch)
-        given += [] if seed is None else ["--kb-seed", str(seed)]
-        code = pytest.main([*given, *more], plugins=[watcher])
+            words += _resumed(resume, scratch)
+        words += [] if seed is None else ["--kb-seed", str(seed)]
+        code = pytest.main([*words, *more], plugins=[watcher])
     interrupted = code == pytest.ExitCode.INTERRUPTED
     return SessionEnd(
         path=watcher.path, refusal=watcher.refusal, interrupted=interrupted, left=watcher.left,
@@ -119,7 +118,7 @@ def validate(
 
 
 def _require(selection: Selection) -> int:
-    """Refuses a selection before anything is started for it; returns the number of its cells."""
+    """Refuses a selection before any process starts for it; returns the number of its cells."""
     from suites.cells.runnable import require_runnable
     from suites.checks.register import cases_by_id, cells_of, checks
     from suites.processes.preflight import require_sound
@@ -132,15 +131,15 @@ def _require(selection: Selection) -> int:
 
 
 def _resumed(name: str, scratch: str) -> list[str]:
-    """Returns the options that continue a run. A file lists its cells, so that all workers leave out the same ones."""
-    from suites.processes.resuming import opened
+    """Returns the options that continue a run. A file lists its cells, so that all workers skip the same ones."""
+    from suites.processes.resuming import load_for_resume
     from suites.validate.finding import key_text
 
     try:
         path = find_run(name)
     except ReportError as error:
         raise SelectionError(f"--resume {name}: {error}") from error
-    run = opened(name, path)
+    run = load_for_resume(name, path)
     done = Path(tempfile.mkstemp(dir=scratch, suffix=".json")[1])
     done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(run.records)]), encoding="utf-8")
     seed = run.headers[0].flags.get(SEED_FLAG) if run.headers else None
@@ -149,7 +148,7 @@ def _resumed(name: str, scratch: str) -> list[str]:
 
 
 class _Watcher:
-    """Keeps the results of a session, as a pytest plugin, and shows how far the session is."""
+    """Keeps the results of a session, as a pytest plugin, and shows the progress."""
 
     def __init__(self) -> None:
         self.path: Path | None = None
@@ -160,7 +159,7 @@ class _Watcher:
         self._console = Console(stderr=True, highlight=False)
         self._status = self._console.status("starting") if self._console.is_terminal else None
         self._done = self._total = 0
-        self._begun = self._said = time.monotonic()
+        self._begun = self._printed_at = time.monotonic()
 
     def pytest_sessionstart(self) -> None:
         if self._status:
@@ -182,8 +181,8 @@ class _Watcher:
         text = f"{self._done} of {self._total} checks, {seconds:.0f} s, about {left:.0f} s left"
         if self._status:
             self._status.update(f"{text}: {visible(report.nodeid.partition('[')[2].rstrip(']'))}")
-        elif time.monotonic() - self._said > SILENCE_S:
-            self._said = time.monotonic()
+        elif time.monotonic() - self._printed_at > SILENCE_S:
+            self._printed_at = time.monotonic()
             print(f"kernel-bridge: {text}", file=sys.stderr, flush=True)
 
     @pytest.hookimpl(tryfirst=True)

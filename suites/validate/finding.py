@@ -41,17 +41,17 @@ def finding(
     if status is Status.PASSED and evidence is not None:
         reason = evidence.note
     shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and case.has_inputs else ([], [])
-    found = Finding(
+    result = Finding(
         cell=cell_of(case, check), status=status, reason=reason, shapes=shapes, dtypes=dtypes,
         cause=error.verdict.cause if isinstance(error := excinfo and excinfo.value, CheckFailed) else None,
         accuracy=evidence.accuracy if evidence else None,
     )  # fmt: skip
-    return msgspec.to_builtins(found)
+    return msgspec.to_builtins(result)
 
 
 def worst(phases: Sequence[Finding]) -> Finding:
-    """Returns the finding that decides, of the phases of one test in their order: the first that did not pass."""
-    return next((found for found in phases if found.status is not Status.PASSED), phases[-1])
+    """Returns the finding of the first phase of a test that did not pass; else that of the last phase."""
+    return next((finding for finding in phases if finding.status is not Status.PASSED), phases[-1])
 
 
 def cell_of(case: Case, check: Check) -> Cell:

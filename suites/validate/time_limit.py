@@ -1,4 +1,4 @@
-"""Ends a check that takes too long, and notes whether its kernel took the time or the check itself."""
+"""Ends a check that takes too long, and notes whether the kernel or the check itself took the time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from types import FrameType
 _SUITES = Path(__file__).parents[1]
 _OWN = (_SUITES, _SUITES.parent / "bridge")
 _OF_CHECKS = tuple(_SUITES / name for name in ("numerics", "declare", "checks/drawn"))
-"""Where samples are made, and the truth of results."""
+"""The folders whose code makes samples and computes the truth of results."""
 
 
 def watch(seconds: float, note: Path, end: Callable[[], None]) -> Callable[[], None]:
-    """Looks at this thread twenty times or more, and calls ``end`` after some seconds. Returns what stops it.
+    """Calls ``end`` after some seconds; returns a function that stops the timer.
 
-    A file ``note`` then says so if the thread was outside of its kernel more than half of the times.
+    It looks at this thread twenty times or more. If the thread was outside of its kernel in more than half of the
+    looks, it makes the file ``note``.
     """
     stopped, thread = threading.Event(), threading.get_ident()
 
@@ -48,5 +49,5 @@ def is_outside_of_kernel(frame: FrameType | None) -> bool:
 
 
 def note_of(folder: str, nodeid: str) -> Path:
-    """Returns the file that notes of a check that it was outside of its kernel."""
+    """Returns the file that exists if a check was ended outside of its kernel."""
     return Path(folder, hashlib.sha256(nodeid.encode()).hexdigest())

@@ -1,4 +1,4 @@
-"""Shows the verdicts of a validation: the tables, a line for each verdict, and what repeats the session."""
+"""Shows the verdicts of a validation: the tables, a line for each verdict, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def show_verdicts(options: argparse.Namespace, outcome: SessionEnd, *, shows: st
 
 
 def _counts(records: Sequence[Record]) -> str:
-    """How many kernels are right and wrong, such as ``3 kernels: 2 passed, 1 wrong``."""
+    """Returns how many kernels are right and wrong, such as ``3 kernels: 2 passed, 1 wrong``."""
     kernels: dict[tuple[str, str], set[str]] = {}
     for record in records:
         status = record.status

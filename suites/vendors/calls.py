@@ -1,4 +1,4 @@
-"""Calls kernels through what makers of kernel languages ship for JAX: these calls stand beside ours in the tables.
+"""Calls kernels through the packages that makers of kernel languages ship for JAX, beside ours in the tables.
 
 They are ``jax_triton`` (``jax_triton.triton_call``), ``cutlass`` (``cutlass.jax.cutlass_call``, of CuTe DSL),
 ``cutile`` (``cuda.tile.jax.cutile_call``), ``jax_tvm_ffi`` and ``mosaic_gpu`` (Pallas on Mosaic GPU). None of their
@@ -52,8 +52,8 @@ def triton_call(kernel: TritonKernel) -> VendorCall:
         launch = dict(kernel.launch(inputs, outs))
         grid = launch.pop("grid")
         results = "out_type" if "out_type" in inspect.signature(call).parameters else "out_shape"  # before 0.4
-        given = {"kernel": kernel.kernel, "grid": grid if isinstance(grid, tuple) else (grid,), results: list(outs)}
-        return lambda *arrays: call(*arrays, **given, **launch)
+        fixed = {"kernel": kernel.kernel, "grid": grid if isinstance(grid, tuple) else (grid,), results: list(outs)}
+        return lambda *arrays: call(*arrays, **fixed, **launch)
 
     return VendorCall(make)
 
@@ -83,14 +83,14 @@ def mosaic_elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs
                 target[here] = value.astype(target.dtype)
 
         results = [jax.ShapeDtypeStruct((blocks * BLOCK,), out.dtype) for out in outs]
-        named = "out_type" if "out_type" in inspect.signature(mosaic.kernel).parameters else "out_shape"
-        run = mosaic.kernel(kernel, grid=(blocks,), grid_names=("block",), **{named: results})
+        keyword = "out_type" if "out_type" in inspect.signature(mosaic.kernel).parameters else "out_shape"
+        run = mosaic.kernel(kernel, grid=(blocks,), grid_names=("block",), **{keyword: results})
 
         def call(*arrays: jax.Array) -> list[jax.Array]:
             flat = [array.reshape(-1) for array in arrays]
             padded = [jnp.pad(each, (0, blocks * BLOCK - size)) for each in flat[:long_count]]
-            found = run(*padded, *flat[long_count:])
-            return [each[:size].reshape(out.shape) for each, out in zip(found, outs, strict=True)]
+            results = run(*padded, *flat[long_count:])
+            return [each[:size].reshape(out.shape) for each, out in zip(results, outs, strict=True)]
 
         return call
 
@@ -101,8 +101,8 @@ def _add(name: str) -> Callable[[Sequence[Any], Sequence[Any]], Callable[..., An
     """Makes the kernel of add with this name in :mod:`suites.vendors.adds`, whose import needs Triton."""
 
     def make(inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
-        found = getattr(import_module("suites.vendors.adds"), name)
-        call = found if callable(found) else triton_call(found).make
+        kernel = getattr(import_module("suites.vendors.adds"), name)
+        call = kernel if callable(kernel) else triton_call(kernel).make
         return call(inputs, outs)
 
     return make
@@ -124,7 +124,7 @@ _MODULES = {
     "tvm_ffi": "cutlass.cute",
     "mosaic_gpu": "jax.experimental.pallas.mosaic_gpu",
 }
-"""What a backend imports, where its id does not say so."""
+"""The module that a backend imports, if its name differs from the id."""
 
 
 @functools.cache
@@ -137,7 +137,7 @@ def why_missing(backend: str) -> str | None:
         return f"{module} does not import ({_line(error)}; extra vendors)"
     spec = jax.ShapeDtypeStruct((BLOCK,), np.float32)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of what a compiler will change
+        with warnings.catch_warnings(action="ignore"):  # of changes of a compiler
             jax.jit(probe.build([spec, spec], [spec])).trace(spec, spec).lower(lowering_platforms=("cuda",))
     except Exception as error:
         return f"{module} does not lower with JAX {jax.__version__} here ({_line(error)})"
@@ -145,15 +145,15 @@ def why_missing(backend: str) -> str | None:
 
 
 def _line(error: Exception) -> str:
-    said = (str(error).strip() or "without a message").splitlines()[0]
-    return f"{type(error).__name__}: {said[:200]}"
+    message = (str(error).strip() or "without a message").splitlines()[0]
+    return f"{type(error).__name__}: {message[:200]}"
 
 
-def accept(given: Any) -> VendorCall | None:
+def accept(declared: Any) -> VendorCall | None:
     """Returns a call of a vendor's own function."""
-    return given if isinstance(given, VendorCall) and callable(given.make) else None
+    return declared if isinstance(declared, VendorCall) and callable(declared.make) else None
 
 
-def accept_function(given: Any) -> FunctionKernel | None:
+def accept_function(declared: Any) -> FunctionKernel | None:
     """Returns a function of JAX arrays that calls the bridge, for a backend without a class of its own."""
-    return given if type(given) is FunctionKernel and callable(given.make) else None
+    return declared if type(declared) is FunctionKernel and callable(declared.make) else None

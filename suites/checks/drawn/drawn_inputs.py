@@ -1,15 +1,14 @@
 """Draws inputs that break careless kernels: named patterns of values or orders, within the domains of an operator.
 
-A program is compiled once for a shape, and running it costs next to nothing. So a kernel is tried on about fifty
+A program is compiled once for a shape, and a further run costs next to nothing. So a kernel is tried on about fifty
 patterns, first on all inputs together, then on each input alone.
 
-Infinite and subnormal numbers never come together in a pattern: their product is infinite, but NaN on XLA's threads,
-which flush subnormal numbers to zero. No value is so near to the largest number of its dtype that a sum of a thousand
-overflows.
+A pattern never has both infinite and subnormal numbers. Their product is infinite, but XLA's threads flush subnormal
+numbers to zero, which makes it NaN. All values are small enough that a sum of a thousand does not overflow.
 
-A threshold, a table's length or a magic number is where kernels differ from their reference. So the numbers in the
-reference and in the code of kernels are drawn as well, with their neighbours: literals of the reference's jaxpr,
-of Python functions and what these call, and of CUDA sources.
+Kernels often differ from their reference at a threshold, the length of a table or a magic number. So the numbers in the
+reference and in the code of kernels are drawn too, with their neighbours: literals of the reference's jaxpr, of Python
+functions and the functions that they call, and of CUDA sources.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ import numpy as np
 from jax.extend import core
 
 from suites.checks.judging.reasons import is_library
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.kernels.kernel import Kernel
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.error_model import finfo
-from suites.numerics.traced import equations, jaxprs, traced
+from suites.numerics.jaxpr import equations, jaxpr_of, jaxprs
 
 CONSTANTS = "constants"
 """The pattern of the numbers in the reference and in the kernels, with their neighbours."""
@@ -43,7 +42,7 @@ ALONE = {
 """The patterns that an input also gets by itself, while the others keep their samples."""
 
 BESIDE = {"halves": 1, "least": -1}
-"""Patterns that an input also gets while all others are this number: a quotient by it is a tie, or overflows."""
+"""Patterns that an input also gets while all other inputs are this number: a quotient by it is a tie, or overflows."""
 
 
 def battery(
@@ -57,13 +56,13 @@ def battery(
         operator: The operator.
         dtype: The dtype of the sample.
         size: Its nominal size.
-        seeds: What the patterns leave open, and the sample, follow from these.
-        smooth: Whether derivatives are judged there: only finite numbers of moderate size.
+        seeds: Decide the random numbers of the patterns, and the sample.
+        smooth: Whether to use only finite numbers of moderate size, at which derivatives are judged.
     """
     seen, sample = set(), operator.sample(dtype, size, seeds[0])
     names = input_names(operator.reference, len(sample))
-    for place, (label, chosen) in enumerate(_choices(operator, sample, names, smooth)):
-        inputs = filled(operator, sample, chosen, np.random.default_rng([*seeds, place]))
+    for number, (label, chosen) in enumerate(_choices(operator, sample, names, smooth)):
+        inputs = filled(operator, sample, chosen, np.random.default_rng([*seeds, number]))
         key = tuple(array.tobytes() for array in inputs)
         if key not in seen:
             seen.add(key)
@@ -75,14 +74,14 @@ SHORTEST_PART = 1024
 
 
 def needles(operator: Operator, sample: Inputs) -> Iterator[tuple[str, Inputs]]:
-    """Yields a large sample of zeros with a one beside each power of two, in turn, and a minus one at the next place.
+    """Yields large samples of zeros with two other elements, 1 and -1, at indices beside powers of two.
 
-    That is where large inputs are cut. The numbers in the code of the kernels may be places, too.
+    Kernels cut large inputs there, or at the numbers in their code, which are tried too.
     """
     size = max(array.size for array in sample)
     ends = {2**power for power in range(size.bit_length())} | set(whole_constants(operator))
-    places = sorted({end + step for end in ends if end >= SHORTEST_PART for step in (-1, 0, 1) if end + step < size})
-    for one, other in zip(places, [*places[1:], *places[:1]], strict=True):
+    positions = sorted({end + step for end in ends if end >= SHORTEST_PART for step in (-1, 0, 1) if end + step < size})
+    for one, other in zip(positions, [*positions[1:], *positions[:1]], strict=True):
         values = np.zeros(size)
         values[[one, other]] = 1, -1
         large = [values if array.size > SHORTEST_PART and array.dtype.kind != "b" else None for array in sample]
@@ -95,7 +94,7 @@ def is_parameter(array: Array, inputs: Inputs) -> bool:
 
 
 def whole_numbers(operator: Operator, inputs: Inputs, seed: int = 0) -> Inputs:
-    """Whole numbers in place of floats: their sums are exact, so that a term that a kernel leaves out shows."""
+    """Returns integers in place of floats. Their sums are exact, so the result shows any term that a kernel omits."""
     names = ["whole" if array.dtype.kind == "f" and not is_parameter(array, inputs) else None for array in inputs]
     return filled(operator, inputs, names, np.random.default_rng(seed))
 
@@ -105,17 +104,17 @@ def filled(operator: Operator, sample: Inputs, names: Sequence[Any], random: np.
 
     A vector in place of a name holds the values of the input, and is repeated.
     """
-    found = []
+    arrays = []
     for index, (array, name) in enumerate(zip(sample, names, strict=True)):
         if name is None:
-            found.append(array)
+            arrays.append(array)
             continue
         if isinstance(name, str) and name == CONSTANTS:
             name = around(constants(operator), array.dtype)
             name = random.permutation(name) if name.size else array
         drawn = patterned(name, array, random)
-        found.append(operator.domain_of(index).fitted(drawn, array, sample))
-    return tuple(found)
+        arrays.append(operator.domain_of(index).fitted(drawn, array, sample))
+    return tuple(arrays)
 
 
 def _choices(operator: Operator, sample: Inputs, names: Sequence[str], smooth: bool) -> Iterator[tuple[str, list[Any]]]:
@@ -149,7 +148,7 @@ def _choices(operator: Operator, sample: Inputs, names: Sequence[str], smooth: b
 
 
 def _in_turn(dtype: np.dtype[Any], sample: Inputs) -> Iterator[Array]:
-    """Yields the values that a single number takes one after the other, where a pattern would show only one of them."""
+    """Yields the values that an input of one element gets, one after the other: a pattern would give it only one."""
     if dtype.kind not in "iu":
         values = np.array([] if dtype.kind in "bc" else SPECIAL)
     else:
@@ -188,9 +187,9 @@ def patterned(name: str | Array, like: Array, random: Random) -> Array:
     """Returns an array with the shape and dtype of another, filled with a pattern.
 
     Args:
-        name: One of :func:`pattern_names`, or values that are taken in turn.
+        name: One of :func:`pattern_names`, or values that are repeated.
         like: The other array.
-        random: Draws what the pattern leaves open.
+        random: Draws the random numbers of the pattern.
     """
     with np.errstate(all="ignore"):
         if isinstance(name, str):
@@ -248,8 +247,8 @@ def _special(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     """Normal numbers with a NaN, both infinities and both zeros among them."""
     result = random.standard_normal(size)
     values = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, -np.nan])
-    places = random.permutation(size)[: values.size]
-    result[places] = values[: places.size]
+    positions = random.permutation(size)[: values.size]
+    result[positions] = values[: positions.size]
     return result
 
 
@@ -262,7 +261,7 @@ def _subnormal(dtype: np.dtype[Any], size: int, random: Random) -> Array:
 
 
 def _far(sign: int) -> Pattern:
-    """Numbers of one sign, of which the sum of a thousand fits: beyond what a maximum or minimum often starts from."""
+    """Numbers of one sign, larger than the usual start values of a maximum; a sum of a thousand does not overflow."""
     return lambda dtype, size, random: sign * random.uniform(0.5, 1, size) * float(finfo(dtype).max) / 2048
 
 
@@ -274,15 +273,15 @@ def _nan_after_infinities(dtype: np.dtype[Any], size: int, random: Random) -> Ar
     return result
 
 
-def _needle(place: int | None, background: Any, value: Any) -> Pattern:
-    """One value among equal ones, at a place that is counted from either end: a tail or a chunk may lose it.
+def _needle(position: int | None, background: Any, value: Any) -> Pattern:
+    """One value among equal ones, at an index from either end, where a tail or a chunk may lose it.
 
-    Without a place it is anywhere.
+    Without an index it is anywhere.
     """
 
     def fill(dtype: np.dtype[Any], size: int, random: Random) -> Array:
         result = np.full(size, background, np.float64 if dtype.kind in "fcV" else dtype)
-        where = random.integers(size) if place is None and size else place
+        where = random.integers(size) if position is None and size else position
         if where is not None and -size <= where < size:
             result[where] = value
         return result
@@ -291,11 +290,11 @@ def _needle(place: int | None, background: Any, value: Any) -> Pattern:
 
 
 NEEDLES = (0, 1, 7, 8, 15, 16, -1, -2, -3, -4, -5, -8)
-"""Places of needles: the ends, the first elements of chunks, and tails of up to eight elements."""
+"""Indices of needles: the ends, the first elements of chunks, and tails of up to eight elements."""
 
 
 def _needles(background: Any, value: Any) -> dict[str, Pattern]:
-    return {f"needle at {place}": _needle(place, background, value) for place in NEEDLES}
+    return {f"needle at {position}": _needle(position, background, value) for position in NEEDLES}
 
 
 def _halves(dtype: np.dtype[Any], size: int, random: Random) -> Array:
@@ -383,12 +382,12 @@ def _powers_of_two(dtype: np.dtype[Any], size: int, random: Random) -> Array:
 
 
 def _shifts(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    """Shifts by these differ between languages."""
+    """Numbers of bits: shifts by these differ between languages."""
     return random.choice(np.array(_within(dtype, _amounts(dtype)), dtype), size)
 
 
 def _beyond_floats(dtype: np.dtype[Any], size: int, random: Random) -> Array:
-    """Odd numbers beyond those that floats hold: above 2**53 in 64 bits, above 2**24 in 32."""
+    """Odd numbers that floats of the same width cannot represent: above 2**53 in 64 bits, above 2**24 in 32."""
     info = np.iinfo(dtype)
     least = min({64: 2**53, 32: 2**24}.get(8 * dtype.itemsize, 1), info.max // 4)
     drawn = random.integers(least, min(4 * least, info.max), size, dtype=dtype)
@@ -442,19 +441,19 @@ def _of_parts(pattern: Pattern) -> Pattern:
     return fill
 
 
-# C leaves open what complex arithmetic makes of NaN and infinities.
+# C does not define complex arithmetic with NaN and infinities.
 _ALSO_COMPLEX = ("both zeros", "large", "small", "near overflow", "nearly equal")
 _COMPLEX = {name: _of_parts(_FLOATS[name]) for name in (*_SMOOTH, *_ALSO_COMPLEX)}
 
 
 MOST = 16
-"""Constants of one operator that are tried."""
+"""Most constants of one operator that are tried."""
 
 MOST_ELEMENTS = 64
-"""Elements of an array up to which it counts as a table of constants."""
+"""Most elements of an array that counts as a table of constants."""
 
 MOST_DEPTH = 8
-"""How far calls from function to function are followed."""
+"""Most calls, from function to function, that the search for constants follows."""
 
 _TRIVIAL = (0, 1, -1, 2)
 _NUMBERS = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F]+|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+)[uUlLfF]*(?![\w.])")
@@ -464,11 +463,11 @@ _NUMBERS = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F]+|\d+\.\d*(?:[eE][+-]?\d+)?|\
 def constants(operator: Operator) -> tuple[float, ...]:
     """Returns the numbers in an operator's reference and in its kernels, without the trivial ones, in a fixed order."""
     seen: set[int] = set()
-    found = [*_of_reference(operator)]
+    numbers = [*_of_reference(operator)]
     for kernel in operator.kernels.values():
-        found += _of_code(kernel, seen)
-    numbers = dict.fromkeys(each for each in found if each not in _TRIVIAL and abs(each) < 1e300)
-    return tuple(numbers)[:MOST]
+        numbers += _of_code(kernel, seen)
+    unique = dict.fromkeys(each for each in numbers if each not in _TRIVIAL and abs(each) < 1e300)
+    return tuple(unique)[:MOST]
 
 
 def around(values: tuple[float, ...], dtype: np.dtype[Any]) -> Array:
@@ -496,7 +495,7 @@ def whole_constants(operator: Operator) -> list[int]:
 
 def _of_reference(operator: Operator) -> Iterator[float]:
     try:
-        closed = traced(operator.reference, operator.sample(operator.dtypes[0], operator.sizes.check[0], 0))
+        closed = jaxpr_of(operator.reference, operator.sample(operator.dtypes[0], operator.sizes.check[0], 0))
     except Exception:  # a reference that cannot be traced
         return
     values = []

@@ -1,7 +1,7 @@
-"""Chooses the nominal sizes that kernels are tried at: powers of two, multiples of blocks, their neighbours, others.
+"""Chooses the nominal sizes of checks: powers of two, multiples of blocks, their neighbours, and random ones.
 
-Some sizes are chosen anew in each session, from its seed. An operator whose work grows with the square of its size is
-not tried at the largest ones: :data:`MOST_WORK`.
+The random sizes follow from the seed of the session. :data:`MOST_WORK` excludes the largest sizes of operators whose
+work grows with the square of the size.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ LARGE = (2**16, 2**20, 2**21)
 """Large sizes; each is tried itself, or one less or one more."""
 
 MOST_WORK = 2**25
-"""Elements of all arrays in the reference at which a size is too large: their truth takes hundreds of MiB."""
+"""Most elements of all arrays in the reference: the truth of more takes hundreds of MiB."""
 
 
 def small_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
     """Returns sizes up to 5000 for an operator: 8 in a quick session, about 30 in a full one.
 
-    The numbers in the reference and in the kernels may be sizes as well. None has more work than :data:`MOST_WORK`.
+    Numbers in the reference and in the kernels are sizes too. No size has more work than :data:`MOST_WORK`.
 
     Args:
         operator: The operator; each one gets its own random sizes.
@@ -95,9 +95,9 @@ WAIT_S = 60.0
 
 @contextlib.contextmanager
 def memory_alone() -> Iterator[bool]:
-    """Gives the memory of the machine to one process of this user at a time; False if another one keeps it too long.
+    """Lets one process of this user at a time use the free memory of the machine; yields False if it waits too long.
 
-    Each of them would count the same free memory as its own.
+    Without this, several processes would each count on the same free memory.
     """
     end = time.monotonic() + WAIT_S
     with Path(tempfile.gettempdir(), f"kernel-bridge-memory-{os.getuid()}").open("a") as file:

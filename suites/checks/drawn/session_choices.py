@@ -1,4 +1,4 @@
-"""Holds what a session chooses: how thorough it is, and its seed."""
+"""Holds the profile of a session, which decides how thorough it is, and its seed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def depth() -> int:
 
 
 def session_seed() -> int:
-    """Returns the seed of the session, which ``--seed`` (pytest: ``--kb-seed``) repeats; 0 where no session set it.
+    """Returns the seed of the session, which ``--seed`` (pytest: ``--kb-seed``) sets; 0 outside of a session.
 
-    The seed of samples is another one, :data:`suites.cells.case.SEED`, and never changes. Choices are made inside a
-    test and never in its id, so that all workers of a session collect the same tests.
+    The seed of samples, :data:`suites.cells.case.SEED`, never changes. Use the session's seed inside a test, never for
+    its id, so that all workers of a session collect the same tests.
     """
     return _seed
 

@@ -1,4 +1,4 @@
-"""Shrinks inputs that a kernel fails on, so that a user can paste the few values that matter."""
+"""Shrinks inputs on which a kernel fails, so that a user can paste the few values that matter."""
 
 from __future__ import annotations
 
@@ -11,62 +11,66 @@ from reports import Status
 from suites.checks.drawn.drawn_inputs import is_parameter
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Inputs
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 SECONDS = 3.0
 """The time that shrinking may take; afterwards the best inputs so far are shown."""
 
 
 def shrunk(
-    operator: Operator, inputs: Inputs, verdict: Verdict, judge: Callable[[Inputs], Verdict]
-) -> tuple[Inputs, Verdict]:
+    operator: Operator, inputs: Inputs, verdict: ResultVerdict, judge: Callable[[Inputs], ResultVerdict]
+) -> tuple[Inputs, ResultVerdict]:
     """Returns simpler inputs on which the kernel fails in the same way, with their verdict.
 
-    Vectors of an elementwise operator are cut to the worst element, if that alone fails. Then as many elements as
-    possible become 1 or 0.
+    Vectors are cut to the worst element, if the kernel fails on it alone. Then as many elements as possible become 1
+    or 0.
 
     Args:
         operator: The operator.
-        inputs: The inputs that it fails on.
+        inputs: The inputs on which the kernel fails.
         verdict: The verdict on them.
         judge: Judges the kernel on other inputs.
     """
     end = time.monotonic() + SECONDS
 
-    def still_fails(candidate: Inputs) -> Verdict | None:
+    def still_fails(candidate: Inputs) -> ResultVerdict | None:
         if time.monotonic() > end:
             return None
         try:
-            found = judge(candidate)
+            result = judge(candidate)
         except Exception:  # inputs that the operator cannot take
             return None
-        return found if found.status is verdict.status else None
+        return result if result.status is verdict.status else None
 
     for candidate in _cuts(inputs, verdict):
-        found = still_fails(candidate)
-        if found is not None:
-            inputs, verdict = candidate, found
+        failure = still_fails(candidate)
+        if failure is not None:
+            inputs, verdict = candidate, failure
             break
     for index in range(len(inputs)):
         inputs, verdict = _simplified(operator, inputs, verdict, index, still_fails)
     return inputs, verdict
 
 
-def _cuts(inputs: Inputs, verdict: Verdict) -> Iterator[Inputs]:
+def _cuts(inputs: Inputs, verdict: ResultVerdict) -> Iterator[Inputs]:
     """Yields shorter vectors: the worst element alone, and the first ones; none if the inputs differ in length."""
     longest = [array for array in inputs if not is_parameter(array, inputs)]
     if not longest or any(array.ndim != 1 or array.size != longest[0].size for array in longest):
         return
     size = longest[0].size
     worst = verdict.accuracy.worst_index if verdict.accuracy else None
-    places = [slice(worst[0], worst[0] + 1)] if worst and len(worst) == 1 and worst[0] < size else []
-    for place in [*places, *(slice(0, length) for length in (1, 2, 4, 8) if length < size)]:
-        yield tuple(array if is_parameter(array, inputs) else array[place].copy() for array in inputs)
+    slices = [slice(worst[0], worst[0] + 1)] if worst and len(worst) == 1 and worst[0] < size else []
+    for part in [*slices, *(slice(0, length) for length in (1, 2, 4, 8) if length < size)]:
+        yield tuple(array if is_parameter(array, inputs) else array[part].copy() for array in inputs)
 
 
 def _simplified(
-    operator: Operator, inputs: Inputs, verdict: Verdict, index: int, still_fails: Callable[[Inputs], Verdict | None]
-) -> tuple[Inputs, Verdict]:
+    operator: Operator,
+    inputs: Inputs,
+    verdict: ResultVerdict,
+    index: int,
+    still_fails: Callable[[Inputs], ResultVerdict | None],
+) -> tuple[Inputs, ResultVerdict]:
     """Replaces parts of one input by 1 or 0: all of it, then halves, quarters and so on."""
     array = inputs[index]
     domain = operator.domain_of(index)
@@ -80,22 +84,22 @@ def _simplified(
                 changed.reshape(-1)[start : start + width] = np.asarray(simple).astype(array.dtype)
                 changed = domain.fitted(changed, inputs[index], inputs)
                 candidate = (*inputs[:index], changed, *inputs[index + 1 :])
-                found = None if changed.tobytes() == inputs[index].tobytes() else still_fails(candidate)
-                if found is not None:
-                    inputs, verdict = candidate, found
+                failure = None if changed.tobytes() == inputs[index].tobytes() else still_fails(candidate)
+                if failure is not None:
+                    inputs, verdict = candidate, failure
             width //= 2
         if (inputs[index] == np.asarray(simple).astype(array.dtype)).mean() > 0.5:
             break
     return inputs, verdict
 
 
-def cure(operator: Operator, names: list[str], inputs: Inputs, verdict: Verdict) -> str:
-    """Returns what an author may do if the kernel need not take such inputs; empty if these are ordinary.
+def cure(operator: Operator, names: list[str], inputs: Inputs, verdict: ResultVerdict) -> str:
+    """Returns advice for an author whose kernel need not take such inputs; empty if the inputs are ordinary.
 
     Args:
         operator: The operator.
         names: The names of its inputs.
-        inputs: The inputs that the kernel fails on.
+        inputs: The inputs on which the kernel fails.
         verdict: The verdict on them.
     """
     if verdict.status is Status.RUNTIME_ERROR and "ZeroDivisionError" in (verdict.reason or ""):

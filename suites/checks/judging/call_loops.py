@@ -1,12 +1,12 @@
-"""Repeats calls in a loop inside one program, and compares every result there with the one that is expected.
+"""Repeats calls in a loop inside one program, and compares every result there with the expected one.
 
-Calls from Python are short, and the interpreter's lock lies between them, so calls of two threads hardly ever overlap.
-A loop inside a program leaves Python once for many calls. Each turn takes the next of several sets of inputs, so that
-XLA can neither make the call before the loop nor leave one out.
+Calls from Python are short, and between them a thread needs the interpreter's lock, so calls of two threads hardly ever
+overlap. A loop inside a program leaves Python once for many calls. Each iteration takes the next of several sets of
+inputs, so that XLA can neither move the call out of the loop nor remove one.
 
-Results must have the bits of the same call alone. Kernels that may add floats up in any order need not: parallel loops
-on a CPU, atomic additions on a GPU. Two results that are both right differ by at most twice the margin of truth, so a
-larger difference shows that one of them is wrong.
+Results must have the same bits as the same call alone. This does not hold for kernels that may add floats in any order:
+parallel loops on a CPU, atomic additions on a GPU. There two right results differ by at most twice the margin of the
+truth, so a larger difference shows that one of them is wrong.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs, total_bytes
 from suites.numerics.derived.reference import elements
 from suites.numerics.error_model import Truth
-from suites.numerics.traced import traced
+from suites.numerics.jaxpr import jaxpr_of
 from suites.numerics.verdict import wrong_outputs
 
 _MOST_BYTES = 32 << 20
-"""Inputs of a call take at most so much memory."""
+"""Most memory for the inputs of a call."""
 
 _MOST_LONG = 1 << 22
-"""Elements that the reference computes at most for a call that shows races between the threads of a kernel."""
+"""Most elements that the reference computes for a call that shows races between the threads of a kernel."""
 
 _GROWTH = 4
 
 _MEASURED = (256, 1024)
-"""Sizes whose work shows how it grows."""
+"""Two sizes whose work shows how the work grows."""
 
 
 @dataclass(frozen=True)
-class Turns:
-    """What a run of a loop found.
+class LoopRun:
+    """The outcome of a run of a loop.
 
     Attributes:
-        differing: The calls whose results were not those expected.
-        first: The turn of the first such call; 0 if there is none.
+        differing: The number of calls whose results were not the expected ones.
+        first: The iteration of the first such call; 0 if there is none.
         results: The results of that call.
         last: The results of the last call.
     """
@@ -68,7 +68,7 @@ class CallLoop:
         program: The compiled program of :func:`compile_loop`.
         sets: The sets of inputs, stacked, on the device.
         expected: The results of each set, stacked, on the device.
-        slack: How much each element may differ from them, stacked, on the device; empty where every bit counts.
+        slack: The largest allowed difference of each element, stacked, on the device; empty where every bit counts.
     """
 
     program: Any
@@ -76,29 +76,29 @@ class CallLoop:
     expected: list[jax.Array]
     slack: list[jax.Array]
 
-    def turns(self, count: int, first: int = 0) -> Turns:
-        """Makes ``count`` calls, beginning with the set of turn ``first``, and waits for the end."""
-        differing, turn, kept, last = self.program(
+    def run(self, count: int, first: int = 0) -> LoopRun:
+        """Makes ``count`` calls, beginning with the set of iteration ``first``, and waits for the end."""
+        differing, iteration, results, last = self.program(
             np.int32(first), np.int32(first + count), self.sets, self.expected, self.slack
         )
-        return Turns(int(differing), int(turn), kept, last)
+        return LoopRun(int(differing), int(iteration), results, last)
 
 
 def prepare(case: Case, sets: Sequence[Inputs], device: jax.Device) -> CallLoop:
-    """Compiles a loop over these sets of inputs, and makes one call on each set to learn what it gives.
+    """Compiles a loop over these sets of inputs, and makes one call on each set for its expected results.
 
     Call it, and the loop, in the precision of the inputs and with ``device`` as JAX's default device.
 
     Args:
         case: The operator and the backend.
         sets: Inputs of equal shapes and dtypes.
-        device: Where they lie.
+        device: The device of the inputs.
     """
     operator, repeats = case.operator, keeps_bits(case)
     program = _program(operator, case.backend, specs(sets[0]), len(sets), repeats, device)
 
     def placed(rows: Sequence[Sequence[Array]]) -> list[jax.Array]:
-        # XLA runs a program on this thread only if all arrays are there: the number of Numba's threads belongs to it.
+        # XLA runs a program on this thread, which has the number of Numba's threads, only if all arrays are ready.
         arrays: list[jax.Array] = jax.block_until_ready(
             [jax.device_put(np.stack(column), device) for column in zip(*rows, strict=True)]
         )
@@ -107,12 +107,12 @@ def prepare(case: Case, sets: Sequence[Inputs], device: jax.Device) -> CallLoop:
     slack = [] if repeats else placed([_slack(operator.truth(*inputs)) for inputs in sets])
     blank = placed([[np.zeros(out.shape, out.dtype) for out in operator.outputs(*inputs)] for inputs in sets])
     unknown = CallLoop(program, placed(sets), blank, slack)
-    found = [[np.asarray(leaf) for leaf in unknown.turns(1, turn).last] for turn in range(len(sets))]
-    return CallLoop(program, unknown.sets, placed(found), slack)
+    results = [[np.asarray(leaf) for leaf in unknown.run(1, turn).last] for turn in range(len(sets))]
+    return CallLoop(program, unknown.sets, placed(results), slack)
 
 
 def keeps_bits(case: Case) -> bool:
-    """Tells whether calls on equal inputs must have equal bits, also while others run."""
+    """Tells whether calls on equal inputs must have equal bits, also while other calls run."""
     operator, backend = case.operator, case.backend
     return operator.deterministic(backend, case.platform) and not operator.kernel(backend).parallel
 
@@ -123,28 +123,28 @@ def is_parallel(case: Case) -> bool:
 
 
 REPEAT_S, MOST_S = 0.1, 2.0
-"""How long calls are repeated at least; and at most, on a machine that is too busy to reach that."""
+"""Least seconds of processor time for which calls are repeated; and most seconds, for a busy machine."""
 
 
-def until_concurrent(loop: CallLoop, count: int) -> Turns:
+def until_concurrent(loop: CallLoop, count: int) -> LoopRun:
     """Runs a loop again and again, until a call differs or it has computed for long enough.
 
     On a busy machine the second thread of a parallel loop often begins when the first has ended.
     """
     begin, processor = time.perf_counter(), time.process_time()
     while True:
-        turns = loop.turns(count)
+        run = loop.run(count)
         passed = time.perf_counter() - begin
-        if turns.differing or passed >= MOST_S or min(passed, time.process_time() - processor) >= REPEAT_S:
-            return turns
+        if run.differing or passed >= MOST_S or min(passed, time.process_time() - processor) >= REPEAT_S:
+            return run
 
 
 def calls_in(loop: CallLoop, seconds: float, most: int) -> int:
-    """Returns how many calls take about so long: at least one for each set, at most ``most``."""
+    """Returns how many calls take about ``seconds``: at least one for each set, at most ``most``."""
     count = least = len(loop.sets[0])
     while count < most:
         start = time.perf_counter()
-        loop.turns(count)
+        loop.run(count)
         each = (time.perf_counter() - start) / count
         if each * count > seconds / 4:
             return int(min(max(seconds / each, least), most))
@@ -173,22 +173,22 @@ def long_size(case: Case) -> int:
 def work(operator: Operator, dtype: str, size: int) -> float:
     """Returns about how many elements the inputs and all results in the reference have at a nominal size.
 
-    It follows from the shapes at two small sizes, so that nothing large is made.
+    It is extrapolated from the shapes at two small sizes, so no large array is made.
     """
     few, more = (_work(operator, dtype, each) for each in _MEASURED)
     power = np.log(max(more, 1) / max(few, 1)) / np.log(_MEASURED[1] / _MEASURED[0])
-    # A part that does not grow hides how the rest grows; no array of this size has fewer elements than it.
+    # Constant-size inputs flatten the measured exponent, so assume at least linear growth.
     return float(more * (size / _MEASURED[1]) ** max(power, 1.0))
 
 
 @functools.lru_cache(maxsize=256)
 def _work(operator: Operator, dtype: str, size: int) -> int:
     inputs = operator.sample(dtype, size, 0)
-    held = sum(array.size for array in inputs)
+    count = sum(array.size for array in inputs)
     try:
-        return held + elements(traced(operator.reference, inputs).jaxpr)
+        return count + elements(jaxpr_of(operator.reference, inputs).jaxpr)
     except Exception:  # a reference that cannot be traced
-        return held + sum(int(np.prod(out.shape)) for out in operator.outputs(*inputs))
+        return count + sum(int(np.prod(out.shape)) for out in operator.outputs(*inputs))
 
 
 @functools.lru_cache(maxsize=16)
@@ -200,30 +200,32 @@ def _program(
     repeats: bool,
     device: jax.Device,
 ) -> Any:
-    """Compiles a program that makes the calls of the turns from ``first`` up to ``end``.
+    """Compiles a program that makes the calls of the iterations from ``first`` up to ``end``.
 
-    It takes ``first``, ``end`` and the arrays of :class:`CallLoop`. It returns how many calls differed, the turn and
-    the results of the first of them, and the results of the last call.
+    It takes ``first``, ``end`` and the arrays of :class:`CallLoop`. It returns how many calls differed, the iteration
+    and the results of the first of them, and the results of the last call.
     """
     call, outs = operator.build(backend, inputs), operator.outputs(*inputs)
     at = functools.partial(jax.lax.dynamic_index_in_dim, keepdims=False)
     Arrays = list[jax.Array]
 
     def run(first: Any, end: Any, stacked: Arrays, expected: Arrays, slack: Arrays) -> Any:
-        def body(turn: Any, carried: Any) -> Any:
-            differing, first_turn, kept, _ = carried
-            given, wanted, most = ([at(each, turn % sets) for each in one] for one in (stacked, expected, slack))
-            results = [jnp.asarray(leaf) for leaf in jax.tree.leaves(call(*given))]
+        def body(iteration: Any, carry: Any) -> Any:
+            differing, first_wrong, wrong, _ = carry
+            arguments, wanted, most = (
+                [at(each, iteration % sets) for each in one] for one in (stacked, expected, slack)
+            )
+            results = [jnp.asarray(leaf) for leaf in jax.tree.leaves(call(*arguments))]
             mismatch = wrong_outputs(results, outs)
             if mismatch:
                 raise CheckFailed(mismatch)
             most = most or [jnp.zeros(1)] * len(outs)
             same = [_same(*each, exactly=repeats) for each in zip(results, wanted, most, strict=True)]
             differs = ~jnp.all(jnp.array(same))
-            first_turn, kept = jax.lax.cond(
-                differs & (differing == 0), lambda: (turn, results), lambda: (first_turn, kept)
+            first_wrong, wrong = jax.lax.cond(
+                differs & (differing == 0), lambda: (iteration, results), lambda: (first_wrong, wrong)
             )
-            return differing + differs.astype(jnp.int32), first_turn, kept, results
+            return differing + differs.astype(jnp.int32), first_wrong, wrong, results
 
         zeros = [jnp.zeros(out.shape, out.dtype) for out in outs]
         return jax.lax.fori_loop(first, end, body, (jnp.int32(0), jnp.int32(0), zeros, zeros))
@@ -231,21 +233,21 @@ def _program(
     def stack(each: Any, dtype: Any = None) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((sets, *each.shape), dtype or each.dtype)
 
-    turn = jax.ShapeDtypeStruct((), np.int32)
+    number = jax.ShapeDtypeStruct((), np.int32)
     most = [] if repeats else [stack(out, _slack_type(out.dtype)) for out in outs]
     with jax.default_device(device):
-        return jax.jit(run).lower(turn, turn, list(map(stack, inputs)), list(map(stack, outs)), most).compile()
+        return jax.jit(run).lower(number, number, list(map(stack, inputs)), list(map(stack, outs)), most).compile()
 
 
 def _slack(truth: Truth) -> list[Array]:
-    """How much two right results may differ in each element of each output."""
-    found = []
+    """Returns the largest difference of two right results, for each element of each output."""
+    slacks = []
     for expected in truth.outputs:
         margin = np.zeros(()) if expected.margin is None else np.asarray(expected.margin, np.float64)
         slack = np.broadcast_to(2 * np.nan_to_num(margin, nan=0.0, posinf=np.inf), expected.value.shape)
         # Rounded up: the difference is rounded as well.
-        found.append((slack * (1 + 1e-6)).astype(_slack_type(expected.dtype)))
-    return found
+        slacks.append((slack * (1 + 1e-6)).astype(_slack_type(expected.dtype)))
+    return slacks
 
 
 def _slack_type(dtype: Any) -> Any:
@@ -253,7 +255,7 @@ def _slack_type(dtype: Any) -> Any:
 
 
 def _same(result: jax.Array, wanted: jax.Array, slack: jax.Array, *, exactly: bool) -> jax.Array:
-    """Whether all elements have equal bits or, if they need not, differ by no more than the slack."""
+    """Tells whether all elements have equal bits or, without ``exactly``, differ by no more than the slack."""
     same = _bits(result) == _bits(wanted)
     if not exactly:
         if np.dtype(result.dtype).kind == "b":

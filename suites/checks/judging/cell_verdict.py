@@ -24,49 +24,49 @@ from suites.checks.judging.memory import (
     run_poisoned,
     why_unguarded,
 )
-from suites.checks.judging.reasons import described, status_of, with_inputs
+from suites.checks.judging.reasons import error_text, status_of, with_inputs
 from suites.declare.answers import default_hint
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.kernels.kernel import AtLeast
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs, total_bytes
 from suites.numerics.error_model import Truth
 from suites.numerics.precision import precision
-from suites.numerics.verdict import Verdict, judge, wrong_elements, wrong_outputs
+from suites.numerics.verdict import ResultVerdict, judge, wrong_elements, wrong_outputs
 
 MOST_GUARDED_BYTES = 1 << 29
 """Calls with more bytes of arrays run without guards, which need a second copy of every array."""
 
 REPETITIONS = {"cpu": 0, "cuda": 4}
-"""Further runs of a call, by platform: threads of a GPU that race rarely meet in one run. On a CPU the check ``repeat``
-looks for races."""
+"""Further runs of a call, by platform: one run rarely shows a race between threads of a GPU. On a CPU the check
+``repeat`` looks for races."""
 
 MOST_REPEATED_BYTES = 1 << 22
-"""Calls with more bytes of arrays are not run again: copying their results takes long, and enough threads meet."""
+"""Calls with more bytes run once: copying their results takes long, and one run has enough threads to show a race."""
 
 SMALL_BYTES = 1 << 17
-"""The truth of a call with so many bytes is kept until the other kernels of the operator have been checked."""
+"""Calls with at most this many bytes are small: the truths of many small calls are cached."""
 
 ANY_INPUTS = (Status.COMPILE_ERROR, Status.WRONG_SHAPE, Status.WRONG_DTYPE)
-"""What is wrong whatever the values of the inputs are."""
+"""Failures that do not depend on the values of the inputs."""
 
-Judge = Callable[[list[Array]], Verdict]
+Judge = Callable[[list[Array]], ResultVerdict]
 
 
 def judge_kernel(
     operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None, by: Judge | None = None
-) -> Verdict:
+) -> ResultVerdict:
     """Judges one backend on these inputs; a failure is a status with a reason, not an exception.
 
-    It requires, in this order: the kernel compiles, the compiled program contains the custom call, the kernel touches
-    nothing but its arrays, it runs, its inputs are unchanged, every output was written (and equal inputs give equal
-    bits), results are right, also where the memory that the kernel allocates is not zero.
+    It requires, in this order: the kernel compiles, the compiled program contains the custom call, the kernel accesses
+    only its arrays, it runs, its inputs are unchanged, every output was written (and equal inputs give equal bits), and
+    the results are right, even if the memory that the kernel allocates is not zero.
 
     Args:
         operator: The operator.
         backend: The backend.
         inputs: The inputs.
-        device: Where it runs; None for JAX's default device.
+        device: The device; None for JAX's default device.
         by: Judges the results; by default they are compared with the operator's truth.
     """
     verdict = judge_bare(operator, backend, inputs, device, by)
@@ -75,7 +75,7 @@ def judge_kernel(
 
 def judge_bare(
     operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None, by: Judge | None = None
-) -> Verdict:
+) -> ResultVerdict:
     """Judges like :func:`judge_kernel`; the reason does not show the inputs."""
     placed = jax.default_device(device) if device else contextlib.nullcontext()
     with precision(*(array.dtype for array in inputs)), placed:
@@ -88,16 +88,16 @@ def judge_bare(
             program = poisoned_program(operator, backend, specs(inputs), where)
         except Exception as error:
             hint = default_hint(operator.sample, input_names(operator.reference, len(inputs)))
-            reason = f"{described(error)} ({hint})" if hint else described(error)
-            return Verdict(status_of(error, Status.COMPILE_ERROR), reason, None)
+            reason = f"{error_text(error)} ({hint})" if hint else error_text(error)
+            return ResultVerdict(status_of(error, Status.COMPILE_ERROR), reason, None)
         mismatch = wrong_outputs(jax.tree.leaves(program.out_info), outs)
-        if mismatch:  # before it runs: a kernel writes past the end of an output that is too small
+        if mismatch:  # do not run it: a kernel would write past the end of an output that is too small
             return mismatch
         # XLA drops a call whose results are all empty.
         calls = operator.calls(backend) if any(np.prod(out.shape) for out in outs) else 0
         missing = missing_custom_call(program.as_text(), backend, platform, calls)
         if missing:
-            return Verdict(Status.COMPILE_ERROR, missing, None)
+            return ResultVerdict(Status.COMPILE_ERROR, missing, None)
         before, size_bytes = fingerprint(inputs) if on_host else "", total_bytes(*inputs, *outs)
         try:
             guarded = None
@@ -109,20 +109,20 @@ def judge_bare(
             poisons = [POISONS[number % len(POISONS)] for number in range(len(POISONS) + more)]
             runs = [run_poisoned(program, outs, arguments, poison) for poison in poisons]
         except WrittenBeyond as beyond:
-            return Verdict(Status.OUT_OF_BOUNDS, str(beyond), None)
+            return ResultVerdict(Status.OUT_OF_BOUNDS, str(beyond), None)
         except Exception as error:
-            return Verdict(status_of(error), described(error), None)
+            return ResultVerdict(status_of(error), error_text(error), None)
         after = [np.asarray(array) for array in arguments]
         # On a CPU the arguments may share the memory of the inputs, so only a digest shows a change.
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):
-            return Verdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
+            return ResultVerdict(Status.INPUT_MUTATED, "an input has other bits after the call than before", None)
         deterministic = operator.deterministic(backend, platform)
         judged = by or functools.partial(judge_all, operator, inputs=inputs)
         verdict = disagreement(*runs[: len(POISONS)], deterministic=deterministic) or judged(runs[0])
         for again in runs[len(POISONS) :]:
             if deterministic and not verdict.status.wrong and not same_bits(again, runs[0]):
                 reason = "one of several runs on the same inputs has other bits"
-                verdict = Verdict(Status.NONDETERMINISTIC, reason, None)
+                verdict = ResultVerdict(Status.NONDETERMINISTIC, reason, None)
             verdict = _also(again, runs[0], verdict, judged)
         if guarded:
             for again in guarded.results:
@@ -132,25 +132,25 @@ def judge_bare(
         return verdict
 
 
-def _also(again: list[Any], results: list[Any], verdict: Verdict, judged: Judge) -> Verdict:
-    """Judges the results of a further run if they have other bits than ``results``, and no run before was wrong."""
+def _also(again: list[Any], results: list[Any], verdict: ResultVerdict, judged: Judge) -> ResultVerdict:
+    """Judges the results of a further run, if all earlier runs were right and its bits differ from ``results``."""
     if verdict.status.wrong or same_bits(again, results):
         return verdict
-    found = judged(again)
-    return found if found.status.wrong else verdict
+    other = judged(again)
+    return other if other.status.wrong else verdict
 
 
-def judge_results(operator: Operator, inputs: Inputs, results: Any) -> Verdict:
+def judge_results(operator: Operator, inputs: Inputs, results: Any) -> ResultVerdict:
     """Judges results that were computed in some other way, such as eagerly or under a transformation."""
     verdict = judge([np.asarray(leaf) for leaf in jax.tree.leaves(results)], truth(operator, inputs))
     return with_inputs(verdict, operator, inputs)
 
 
-def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdict:
+def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> ResultVerdict:
     """Judges results by the operator's truth.
 
-    Large inputs may repeat (:mod:`suites.cells.repeated_inputs`). Then one period is compared with the truth, and in
-    the others only what differs from the first.
+    Large inputs may repeat (:mod:`suites.cells.repeated_inputs`). Then the first period is compared with the truth, and
+    of the others only the elements that differ from the first.
     """
     size = max(array.size for array in inputs)
     if not repeated_inputs.repeats(operator, size):
@@ -162,19 +162,19 @@ def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Verdi
         return verdict
     for index, (result, expected) in enumerate(zip(results, true.outputs, strict=True)):
         flat = result.reshape(-1)
-        places = period + np.flatnonzero(flat[period:] != flat[:-period])
-        (wrong,) = wrong_elements([flat[places]], Truth((expected.at(places % period),)))
+        differing = period + np.flatnonzero(flat[period:] != flat[:-period])
+        (wrong,) = wrong_elements([flat[differing]], Truth((expected.at(differing % period),)))
         if wrong.any():
-            place = int(places[wrong.argmax()])
+            element = int(differing[wrong.argmax()])
             reason = (
-                f"output {index}[{place}] is {flat[place]!s}, but {flat[place - period]!s} for the same inputs "
+                f"output {index}[{element}] is {flat[element]!s}, but {flat[element - period]!s} for the same inputs "
                 f"{period} elements before ({int(wrong.sum())} such elements)"
             )
-            return Verdict(Status.WRONG_VALUE, reason, None)
+            return ResultVerdict(Status.WRONG_VALUE, reason, None)
     return verdict
 
 
-def with_reference(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:
+def with_reference(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> ResultVerdict:
     """Adds the error of XLA's own implementation on the same inputs to a verdict."""
     if verdict.accuracy is None:
         return verdict
@@ -191,7 +191,7 @@ def poisoned_program(
 
 
 def missing_custom_call(program: str, backend: Backend, platform: str, expected: int | AtLeast = 1) -> str | None:
-    """Returns why a compiled program is no evidence for a backend, or None if it is.
+    """Returns why a compiled program is no evidence for a backend; None if it is.
 
     The program of a kernel backend must call the backend's target exactly ``expected`` times, and no other target of
     ours. The program of the reference must call none.
@@ -211,9 +211,9 @@ def missing_custom_call(program: str, backend: Backend, platform: str, expected:
         return None
     own = backend.custom_call(platform)
     for target in sorted(call for call in calls if call):
-        found, wanted = program.count(f'custom_call_target="{target}"'), expected if target == own else 0
-        if found != wanted:
-            return f"the compiled program contains {found} calls of {target}, expected {wanted}"
+        count, wanted = program.count(f'custom_call_target="{target}"'), expected if target == own else 0
+        if count != wanted:
+            return f"the compiled program contains {count} calls of {target}, expected {wanted}"
     return None
 
 
@@ -234,8 +234,8 @@ def _call(operator: Operator, inputs: Inputs) -> _Call:
 def truth(operator: Operator, inputs: Inputs) -> Truth:
     """Returns the truth for inputs, computed once for all backends and checks: for large inputs it takes seconds."""
     is_small = total_bytes(*inputs, *operator.outputs(*inputs)) <= SMALL_BYTES
-    kept = _small_truth if is_small else _large_truth
-    return kept(_call(operator, inputs))
+    cache = _small_truth if is_small else _large_truth
+    return cache(_call(operator, inputs))
 
 
 def _truth(call: _Call) -> Truth:

@@ -1,4 +1,4 @@
-"""Finds by trials of the reference which part of each input an element of a result depends on."""
+"""Finds by trials of the reference on which part of each input an element of a result depends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from suites.numerics.precision import precision
 Index = tuple[int | slice, ...]
 
 TRIALS = 3
-"""How often the rest of an input is shuffled: an element that stays the same does not depend on it."""
+"""How often the rest of an input is shuffled. If the element of the result stays the same, it does not depend on it."""
 
 
 def parts(operator: Operator, inputs: Inputs, output: int, place: tuple[int, ...]) -> list[Index | None]:
-    """Returns for each input an index of the element, row or column on which an element of a result depends.
+    """Returns for each input the index of the element, row or column on which an element of a result depends.
 
-    It is None for an input of which it depends on more, or on something else.
+    The index is None if the element depends on more of the input, or on another part of it.
 
     Args:
         operator: The operator.
@@ -36,8 +36,8 @@ def parts(operator: Operator, inputs: Inputs, output: int, place: tuple[int, ...
         for _ in range(TRIALS):
             changed = random.permuted(inputs[number].reshape(-1)).reshape(inputs[number].shape)
             changed[index] = inputs[number][index]
-            found = results(*inputs[:number], changed, *inputs[number + 1 :])[output][place]
-            if found.tobytes() != value.tobytes():
+            element = results(*inputs[:number], changed, *inputs[number + 1 :])[output][place]
+            if element.tobytes() != value.tobytes():
                 return False
         return True
 
@@ -50,15 +50,15 @@ def parts(operator: Operator, inputs: Inputs, output: int, place: tuple[int, ...
         return [None] * len(inputs)
 
 
-def _candidates(shape: tuple[int, ...], place: tuple[int, ...]) -> Iterator[Index]:
+def _candidates(shape: tuple[int, ...], element: tuple[int, ...]) -> Iterator[Index]:
     """Yields indices near to the place of the result: the same one, broadcast ones, and rows along each axis."""
     rank = len(shape)
-    found: list[Index] = [place[len(place) - rank :], place[:rank]]
-    if rank == len(place) + 1:
-        found += [(*place[:axis], slice(None), *place[axis:]) for axis in range(rank)]
-    elif rank == len(place) > 1:
-        found += [(*place[:axis], slice(None), *place[axis + 1 :]) for axis in range(rank)]
-    for index in found:
+    indices: list[Index] = [element[len(element) - rank :], element[:rank]]
+    if rank == len(element) + 1:
+        indices += [(*element[:axis], slice(None), *element[axis:]) for axis in range(rank)]
+    elif rank == len(element) > 1:
+        indices += [(*element[:axis], slice(None), *element[axis + 1 :]) for axis in range(rank)]
+    for index in indices:
         pairs = zip(index, shape, strict=False)
         if len(index) == rank and all(isinstance(i, slice) or i < extent for i, extent in pairs):
             yield index

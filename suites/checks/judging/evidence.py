@@ -13,17 +13,17 @@ import pytest
 from reports import Accuracy, Status
 from suites.cells.case import Case
 from suites.checks.judging.cell_verdict import judge_results, missing_custom_call
-from suites.checks.judging.reasons import described, status_of
+from suites.checks.judging.reasons import error_text, status_of
 from suites.declare.operator import Operator
 from suites.kernels.kernel import AtLeast
 from suites.numerics.arrays import Array, Inputs, fingerprint
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 
 class CheckFailed(AssertionError):
     """Ends a check that did not pass; the verdict says what is wrong."""
 
-    def __init__(self, verdict: Verdict):
+    def __init__(self, verdict: ResultVerdict):
         super().__init__(f"{verdict.status}: {verdict.words}")
         self.verdict = verdict
 
@@ -33,7 +33,7 @@ class Evidence:
 
     Attributes:
         accuracy: Accuracy of the result that used most of its error budget; None before the first result.
-        note: What a reader of the record should know although the check passed; None if nothing.
+        note: A note in the record of a check that passed; None if there is none.
     """
 
     def __init__(self) -> None:
@@ -43,19 +43,19 @@ class Evidence:
         self._judged = 0
         self._unchecked: CheckFailed | None = None
 
-    def require(self, verdict: Verdict, where: str = "", *, whole: bool = False) -> None:
+    def require(self, verdict: ResultVerdict, where: str = "", *, every_element: bool = False) -> None:
         """Requires that a verdict is PASSED, and keeps its accuracy if it is the worst.
 
-        Special and drawn inputs may have elements that cannot be judged. The others are judged then, and
-        :meth:`finish` requires that there were any.
+        Special and drawn inputs may have elements that cannot be judged. Then only the others are judged, and
+        :meth:`finish` requires that there were some.
 
         Args:
             verdict: The verdict.
             where: Precedes the reason of a failure, such as ``element 2``.
-            whole: Whether every element must have been judged, as in samples.
+            every_element: Whether every element must have been judged, as in samples.
 
         Raises:
-            CheckFailed: The verdict is not PASSED, or only a part was judged where ``whole`` asks for all.
+            CheckFailed: The verdict is not PASSED, or with ``every_element`` an element could not be judged.
         """
         self._count += 1
         if verdict.accuracy is not None and _used(verdict.accuracy) >= _used(self.accuracy):
@@ -63,7 +63,7 @@ class Evidence:
         self.note = self.note or verdict.note
         if verdict.status is not Status.PASSED:
             failed = CheckFailed(replace(verdict, reason=f"{where}: {verdict.reason}") if where else verdict)
-            if verdict.status is not Status.UNCHECKED or whole:
+            if verdict.status is not Status.UNCHECKED or every_element:
                 raise failed
             self._unchecked = self._unchecked or failed
         self._judged += verdict.judged
@@ -90,7 +90,7 @@ class Evidence:
             times: How often the program calls the operator, which may take several kernels.
 
         Raises:
-            CheckFailed: It does not; such a program proves nothing about the kernel.
+            CheckFailed: The program has another number of calls, so it proves nothing about the kernel.
         """
         calls = times * case.operator.calls(case.backend)
         if isinstance(calls, AtLeast):
@@ -107,8 +107,8 @@ class Evidence:
         """Requires that a result was judged. The plugin calls it at the end of each check that ended well.
 
         Raises:
-            CheckFailed: The check has judged no result, or nothing is known of any element of any result. The status is
-                UNCHECKED, because that says nothing of the kernel.
+            CheckFailed: The check has judged no result, or no element of any result could be judged. The status is
+                UNCHECKED, because this is no fault of the kernel.
         """
         if not self._count:
             self.fail(
@@ -121,7 +121,7 @@ class Evidence:
 
     def fail(self, status: Status, reason: str) -> NoReturn:
         """Raises :class:`CheckFailed` with this status and reason."""
-        raise CheckFailed(Verdict(status, reason, None))
+        raise CheckFailed(ResultVerdict(status, reason, None))
 
 
 def _used(accuracy: Accuracy | None) -> float:
@@ -137,4 +137,4 @@ def outcome(excinfo: pytest.ExceptionInfo[BaseException] | None) -> tuple[Status
         return error.verdict.status, error.verdict.words
     if isinstance(error, pytest.skip.Exception):
         return Status.SKIPPED, str(error)
-    return status_of(error), described(error)
+    return status_of(error), error_text(error)

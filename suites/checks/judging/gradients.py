@@ -1,10 +1,9 @@
-"""Takes derivatives of kernels, derives the true ones from the reference, and judges the one by the other.
+"""Takes derivatives of kernels, and judges them by the true derivatives of the reference.
 
-The derivative of the reference is itself a function of arrays: of the inputs and of cotangents or tangents. So its true
-results and their error bounds are derived by :func:`suites.derived_truth`, as for any function. A kernel may
-compute the same derivative by other formulas, with a rounding here and there that JAX's formulas do not have. So the
-bounds are :data:`SLACK` times as wide, with one more rounding, unless the derivative is exact in every order. A factor
-of 1.001 stays far outside of them.
+The derivative of the reference is itself a function of arrays: of the inputs and of cotangents or tangents. So
+:func:`suites.derived_truth` derives its true results and their error bounds, as for any function. A kernel may compute
+the same derivative by other formulas, with other roundings. So the bounds are :data:`SLACK` times as wide, with one
+more rounding, unless the derivative is exact in every order. An error by a factor of 1.001 is still far outside.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from suites.numerics.arrays import Array, Inputs
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
 from suites.numerics.precision import precision
-from suites.numerics.verdict import Verdict, judge_where
+from suites.numerics.verdict import ResultVerdict, judge_where
 
 SLACK = 4
-"""How many times the bound of JAX's formulas a derivative by other formulas may be off."""
+"""The bound of a derivative by other formulas, in bounds of JAX's formulas."""
 
 CURE = (
     "the derivative of the reference is required. If another one is meant, such as a surrogate, give the reference a "
     "jax.custom_vjp; if there is to be none, declare gradient=None"
 )
-"""What an author can do about a derivative that is not the reference's."""
+"""Advice for an author whose kernel has another derivative than the reference."""
 
 
 def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> list[Array]:
@@ -71,12 +70,12 @@ def pullback(call: Callable[..., Any], operator: Operator) -> Callable[..., Any]
 
 
 def true_cotangents(operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array]) -> Truth:
-    """The cotangents of the inputs that have one, with derived error bounds."""
+    """Returns the cotangents of the differentiable inputs, with derived error bounds."""
     return _with_slack(derived_truth(_pulled(operator, len(inputs)), (*inputs, *real_floats(cotangents))))
 
 
 def true_tangents(operator: Operator, inputs: Sequence[Array], tangents: Sequence[Array]) -> Truth:
-    """The tangents of the outputs of real floats, with derived error bounds.
+    """Returns the tangents of the outputs of real floats, with derived error bounds.
 
     Args:
         operator: The operator.
@@ -89,33 +88,33 @@ def true_tangents(operator: Operator, inputs: Sequence[Array], tangents: Sequenc
 def true_second(
     operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array], directions: Sequence[Array]
 ) -> Truth:
-    """The second derivatives: the pullback of the pullback, of a cotangent for each cotangent of an input.
+    """Returns the second derivatives: the pullback of the pullback, for a cotangent of each cotangent of an input.
 
     Args:
         operator: The operator.
         inputs: Its inputs.
         cotangents: Cotangents of its outputs.
-        directions: Cotangents of the cotangents of the inputs that have one.
+        directions: Cotangents of the cotangents of the differentiable inputs.
     """
-    given = real_floats(cotangents)
-    twice = _pulled_twice(operator, len(inputs), len(given))
-    return _with_slack(derived_truth(twice, (*inputs, *given, *directions)))
+    real_cotangents = real_floats(cotangents)
+    twice = _pulled_twice(operator, len(inputs), len(real_cotangents))
+    return _with_slack(derived_truth(twice, (*inputs, *real_cotangents, *directions)))
 
 
-def judge_derivative(found: Sequence[Any], truth: Truth) -> Verdict:
+def judge_derivative(derivatives: Sequence[Any], truth: Truth) -> ResultVerdict:
     """Judges cotangents or tangents.
 
     Where the true one is infinite or NaN, the derivative is not defined, and any value is accepted.
     """
     defined = [np.isfinite(expected.value) for expected in truth.outputs]
     if any(each.size for each in defined) and not any(each.any() for each in defined):
-        return Verdict(
+        return ResultVerdict(
             Status.UNCHECKED,
             "the derivative of the reference is infinite or NaN everywhere at these inputs. Declare sample= with "
             "inputs where it is defined",
             None,
         )
-    verdict = judge_where(defined, list(map(np.asarray, found)), truth)
+    verdict = judge_where(defined, list(map(np.asarray, derivatives)), truth)
     return replace(verdict, reason=f"{verdict.reason}; {CURE}") if verdict.status is Status.WRONG_VALUE else verdict
 
 
@@ -124,7 +123,7 @@ def _with_slack(truth: Truth) -> Truth:
         if expected.margin is None:
             return expected
         rounding = float(finfo(expected.dtype).eps) / 2 * np.nan_to_num(np.abs(expected.value), posinf=0)
-        # What no order of sums and products rounds must be exact.
+        # A derivative that no order of sums and products rounds must be exact.
         wide = SLACK * (expected.margin + rounding)
         return replace(expected, margin=np.where(np.asarray(expected.margin) == 0, 0, wide))
 
@@ -134,7 +133,7 @@ def _with_slack(truth: Truth) -> Truth:
 def cotangent_values(
     operator: Operator, inputs: Sequence[Array], cotangents: Sequence[Array], *, wide: bool = True
 ) -> list[Array]:
-    """The values of :func:`true_cotangents` alone, as XLA computes them: in float64, or in the dtypes of the inputs."""
+    """Returns the values of :func:`true_cotangents` as XLA computes them, in float64 or in the dtypes of the inputs."""
     arrays = [*inputs, *real_floats(cotangents)]
     with jax.enable_x64(True) if wide else precision(*(array.dtype for array in inputs)):
         return list(map(np.asarray, _pulled(operator, len(inputs))(*(map(_wide, arrays) if wide else arrays))))

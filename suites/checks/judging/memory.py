@@ -1,4 +1,4 @@
-"""Controls what a kernel finds in memory: filled outputs, guard pages around arrays, and inputs at fixed addresses."""
+"""Controls the memory of a kernel: fills outputs, puts guard pages around arrays, and fixes addresses of inputs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from suites.guards import page_faults
 from suites.guards.guarded_calls import Trespass, guarded_calls
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.patterns import places
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 
 # Filled outputs. A program takes its inputs and one donated array for each output. XLA then uses the memory of that
-# array for the output (this is asserted), so an element that nothing writes still holds the pattern.
+# array for the output (an assertion checks this), so an element that nothing writes still holds the pattern.
 
 POISONS = (0xFF, 0x5A)
 """Bytes that outputs are filled with: NaN (or -1), and a large ordinary number."""
@@ -46,7 +46,7 @@ def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], by
         program: The program.
         outs: Its outputs, anything with shape and dtype.
         arguments: Its inputs, on the device.
-        byte: Fills the outputs before the run, and on a GPU what the kernel finds elsewhere.
+        byte: Fills the outputs before the run, and on a GPU also temporary arrays and shared memory.
 
     Raises:
         AssertionError: XLA did not use the donated memory, so the run proves nothing.
@@ -54,9 +54,9 @@ def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], by
     """
     poison = [_filled(out, byte) for out in outs]
     addresses = [array.unsafe_buffer_pointer() for array in poison]
-    named = {f"output {index}": array for index, array in enumerate(poison)}
-    named |= {f"input {index}": array for index, array in enumerate(arguments)}
-    with filled_gpu_memory(program, named, byte, next(iter(poison[0].devices()))):
+    arrays = {f"output {index}": array for index, array in enumerate(poison)}
+    arrays |= {f"input {index}": array for index, array in enumerate(arguments)}
+    with filled_gpu_memory(program, arrays, byte, next(iter(poison[0].devices()))):
         results = jax.block_until_ready(program(poison, *arguments))
     for result, address, out in zip(results, addresses, outs, strict=True):
         same_type = result.shape == tuple(out.shape) and result.dtype == out.dtype
@@ -65,11 +65,11 @@ def run_poisoned(program: Any, outs: Sequence[Any], arguments: Sequence[Any], by
     return [np.array(result) for result in results]
 
 
-def disagreement(first: list[Array], second: list[Array], *, deterministic: bool) -> Verdict | None:
+def disagreement(first: list[Array], second: list[Array], *, deterministic: bool) -> ResultVerdict | None:
     """Compares the results of two runs with :data:`POISONS`; returns None if they agree as far as they must.
 
-    An element that both runs left as they found it was never written. Any other difference comes from the
-    kernel; only a deterministic kernel must have none.
+    An element that holds the fill of its run in both runs was never written. Any other difference comes from the
+    kernel, and is an error of a deterministic kernel.
     """
     differing = [index for index, (a, b) in enumerate(zip(first, second, strict=True)) if a.tobytes() != b.tobytes()]
     if not differing:
@@ -79,16 +79,18 @@ def disagreement(first: list[Array], second: list[Array], *, deterministic: bool
     if same.any():
         reason = f"output {index}: {int(same.sum())} of {same.size} elements were never written"
         where = places(same)
-        return Verdict(Status.UNWRITTEN_OUTPUT, reason, None, cause=where and f"{where} is never written")
+        return ResultVerdict(Status.UNWRITTEN_OUTPUT, reason, None, cause=where and f"{where} is never written")
     if deterministic:
-        return Verdict(Status.NONDETERMINISTIC, f"output {index} differs between two runs on the same inputs", None)
+        return ResultVerdict(
+            Status.NONDETERMINISTIC, f"output {index} differs between two runs on the same inputs", None
+        )
     return None
 
 
 def unwritten(runs: Iterable[tuple[Array, int]]) -> Array:
-    """Where a result holds in each run the byte that the output was filled with."""
-    found = [(run.reshape(-1, 1).view(np.uint8) == byte).all(axis=1).reshape(run.shape) for run, byte in runs]
-    same: Array = np.logical_and.reduce(found)
+    """Returns where a result holds in each run the byte with which the output was filled."""
+    unchanged = [(run.reshape(-1, 1).view(np.uint8) == byte).all(axis=1).reshape(run.shape) for run, byte in runs]
+    same: Array = np.logical_and.reduce(unchanged)
     return same
 
 
@@ -111,26 +113,26 @@ class GuardedRuns:
     """How a program ran under guards.
 
     Attributes:
-        results: What each run returned; fewer than two if a run failed.
-        fault: The verdict about the first access that the kernel must not make; None if there was none.
-        calls: How many calls of kernels went through guards.
-        missing: Why a call went without guards; None if none did.
+        results: The results of each run; fewer than two if a run failed.
+        fault: The verdict on the first forbidden access; None if there was none.
+        calls: How many calls of kernels were guarded.
+        missing: Why a call was not guarded; None if all were.
     """
 
     results: Sequence[Any]
-    fault: Verdict | None
+    fault: ResultVerdict | None
     calls: int
     missing: str | None = None
 
     @property
-    def unseen(self) -> Verdict:
-        """The verdict on a kernel of which the guards saw no call."""
+    def unseen(self) -> ResultVerdict:
+        """The verdict on a kernel without a guarded call."""
         why = self.missing or "the program ran without a call that the guards could see"
-        return Verdict(Status.UNCHECKED, f"nothing is known of the accesses of the kernel: {why}", None)
+        return ResultVerdict(Status.UNCHECKED, f"the accesses of the kernel are unknown: {why}", None)
 
 
 def why_unguarded(backend: Backend, platform: str) -> str | None:
-    """Returns why the kernels of a backend cannot run under guards, or None if they can."""
+    """Returns why the kernels of a backend cannot run under guards; None if they can."""
     if platform != "cpu" or backend.custom_call(platform) != CPU.name:
         return f"the bridge does not call kernels of {backend.id} on {platform} by addresses that it could guard"
     return page_faults.MISSING
@@ -143,7 +145,7 @@ def run_guarded(run: Callable[[int], Any]) -> GuardedRuns:
         run: Runs the program and waits for its end. It gets the number of the run.
 
     Raises:
-        Exception: Whatever ``run`` raises, unless the guards have noted a fault, which then explains it.
+        Exception: ``run`` raised it, and the guards noted no fault that explains it.
     """
     results, calls = [], 0
     for number in (0, 1):
@@ -164,18 +166,18 @@ def run_guarded(run: Callable[[int], Any]) -> GuardedRuns:
     return GuardedRuns(results, None, calls)
 
 
-def _fault(findings: Sequence[Trespass]) -> Verdict:
-    """The verdict on accesses: the first to each array, the nearest to it."""
+def _fault(findings: Sequence[Trespass]) -> ResultVerdict:
+    """Returns the verdict on forbidden accesses; it names the first access to each array."""
     firsts = list({each.array: each for each in reversed(findings)}.values())[::-1]
     outside = not all(each.is_inside for each in findings)
     reason = f"the kernel {', and '.join(map(str, firsts[:_MOST_TOLD]))}"
-    return Verdict(Status.OUT_OF_BOUNDS if outside else Status.INPUT_MUTATED, reason, None)
+    return ResultVerdict(Status.OUT_OF_BOUNDS if outside else Status.INPUT_MUTATED, reason, None)
 
 
-# Filled memory of a GPU, which hands out memory as it is. In a new process that is mostly zeros.
+# Filled memory of a GPU. Without a fill, the memory of a new process is mostly zeros.
 
 MULTIPLE = 256
-"""Bytes that XLA's memory of a GPU comes in multiples of."""
+"""XLA allocates memory of a GPU in multiples of this many bytes."""
 
 CANARY = 0xC5
 """Fills the unused bytes behind arrays."""
@@ -187,12 +189,12 @@ _BLOCKS_PER_PROCESSOR, _THREADS = 8, 256
 
 
 class WrittenBeyond(Exception):
-    """A kernel has written beyond the end of an array. The message says of which one, and how far."""
+    """A kernel has written beyond the end of an array. The message names the array and the distance."""
 
 
 @contextlib.contextmanager
 def filled_gpu_memory(program: Any, arrays: Mapping[str, jax.Array], byte: int, device: jax.Device) -> Iterator[None]:
-    """Fills what a compiled program finds on a GPU inside the ``with`` block; does nothing on a CPU.
+    """Fills the memory of a GPU for a program that runs inside the ``with`` block; does nothing on a CPU.
 
     Temporary arrays, arrays that callables allocate, and shared memory get ``byte``. The unused bytes behind each of
     ``arrays``, which must be finished, get :data:`CANARY`.
@@ -219,7 +221,7 @@ def filled_gpu_memory(program: Any, arrays: Mapping[str, jax.Array], byte: int, 
                     each.copy_to_device(np.full(each.size, CANARY, np.uint8))
                 cuda.synchronize()
         size = program.memory_analysis().temp_size_in_bytes
-        if size:  # XLA takes temporary arrays from memory of the same size that was just given back
+        if size:  # XLA allocates temporary arrays in freed memory of the same size
             jnp.full(size, byte, jnp.uint8, device=device).block_until_ready().delete()
         yield
     with cuda.gpus[device.local_hardware_id or 0] if behind else contextlib.nullcontext():
@@ -234,7 +236,7 @@ def filled_gpu_memory(program: Any, arrays: Mapping[str, jax.Array], byte: int, 
 
 @dataclass(frozen=True)
 class _Memory:
-    """Some bytes of a GPU, as Numba-CUDA takes the arrays of other libraries."""
+    """Some bytes of a GPU, with the interface by which Numba-CUDA accepts arrays of other libraries."""
 
     address: int
     count: int
@@ -269,14 +271,14 @@ def _filler() -> Any:
 # Inputs at fixed addresses.
 
 _ALIGNMENT = 64
-"""On a CPU, JAX borrows the memory of a NumPy array that begins at a multiple of so many bytes."""
+"""On a CPU, JAX borrows the memory of a NumPy array that begins at a multiple of this many bytes."""
 
 _PAGE = 4096
 _SKEW = 17 * _ALIGNMENT
 
 _ADVISED_FROM = 1 << 22
-"""NumPy asks Linux for large pages for arrays from this size on. A user's arrays come from XLA, which does not ask. So
-the inputs are allocated without NumPy: reading 16 MiB or more takes up to a third less time in large pages."""
+"""From this size on NumPy asks Linux for large pages, where reading 16 MiB or more takes up to a third less time. XLA,
+which allocates a user's arrays, does not ask for them. So the inputs are allocated without NumPy."""
 
 
 class RefilledMemory:
@@ -297,10 +299,10 @@ class RefilledMemory:
         self._placed: list[jax.Array] | None = None
 
     def fill(self, inputs: Inputs) -> list[jax.Array]:
-        """Returns inputs on the device, at the addresses of the inputs before, whose arrays must not be used again.
+        """Returns inputs on the device, at the addresses of the previous inputs. Do not use those arrays again.
 
         Raises:
-            AssertionError: Something has other addresses, so the calls prove nothing.
+            AssertionError: An input has another address, so the calls prove nothing.
         """
         if self._on_host or self._placed is None:
             self._placed = None
@@ -325,15 +327,15 @@ def _addresses(arrays: Sequence[jax.Array]) -> list[int]:
 
 
 def _aligned(like: Array, index: int) -> Array:
-    """An array of this shape and dtype that begins where JAX borrows it; the index is its number among the inputs."""
+    """Returns an array of this shape and dtype that JAX can borrow; ``index`` is its number among the inputs."""
     size = like.nbytes + _PAGE + _ALIGNMENT
     memory = np.zeros(size, np.uint8) if size < _ADVISED_FROM else np.frombuffer(mmap.mmap(-1, size), np.uint8)
-    # At different places of a page: with equal ones, loads of one array would wait for stores to another.
+    # Arrays begin at different offsets in a page. With equal offsets, loads of one would wait for stores to another.
     start = index * _SKEW % _PAGE + -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + like.nbytes].view(like.dtype).reshape(like.shape)
 
 
 @functools.partial(jax.jit, donate_argnums=0, keep_unused=True)
 def _write(old: Sequence[jax.Array], new: Sequence[jax.Array]) -> list[jax.Array]:
-    """Copies arrays to the memory of others, which XLA takes over."""
+    """Copies arrays to the donated memory of others."""
     return [jnp.copy(array) for array in new]

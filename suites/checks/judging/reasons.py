@@ -1,7 +1,7 @@
-"""Says in words why a cell failed, on which inputs, and who is to blame: the kernel, its author, or the check.
+"""Explains why a cell failed, on which inputs, and who is to blame: the kernel, its author, or the check.
 
-Each kernel that failed gets one line: its most specific cause, the smallest inputs, and how to repeat it. Many checks
-find the same fault. The line names the cause that says most, and counts the rest.
+Each kernel that failed gets one line: its most specific cause, the smallest inputs, and how to repeat it. If many
+checks fail, the line counts them.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from reports import Status
 from suites.checks.judging import dependence
 from suites.checks.judging.memory import WrittenBeyond
 from suites.declare import answers
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.numerics import arrays
 from suites.numerics.arrays import Array, Inputs
-from suites.numerics.traced import formula, has_constants
-from suites.numerics.verdict import Verdict
+from suites.numerics.jaxpr import formula, has_constants
+from suites.numerics.verdict import ResultVerdict
 
 DOUBTFUL = 1e3
-"""The share of the error budget below which a reason says how the bound may be changed."""
+"""If a result exceeds its bound by less than this factor, the reason says how to change the bound."""
 
 SHOWN_ELEMENTS = 8
-"""Inputs of at most so many elements are shown whole."""
+"""Inputs with at most this many elements are shown in full."""
 
 
-def described(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Returns the type, the message and the notes of an exception; notes name the backend or generator at fault.
 
-    It also says where the exception came from if the kernel is not to blame.
+    If the kernel is not to blame, it adds the place in the code that raised the exception.
     """
     notes = [str(note) for note in getattr(error, "__notes__", ()) if str(note).startswith("(raised ")]  # not JAX's
-    place = place_outside_of_kernels(error)
-    notes += [] if place is None else [f"(not from the kernel, but from {place})"]
+    location = place_outside_of_kernels(error)
+    notes += [] if location is None else [f"(not from the kernel, but from {location})"]
     return " ".join([f"{type(error).__name__}: {str(error).strip() or 'without a message'}", *notes])
 
 
-def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict:
+def with_inputs(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> ResultVerdict:
     """Adds the inputs to the reason of a verdict that is not PASSED.
 
-    Short inputs, and those that are equal in nearly all places, are shown as code that makes them. Others are shown by
-    shape, with the part that the worst result depends on, if trials show one.
+    Short inputs, and those with nearly all elements equal, are shown as code that makes them. Others are shown by their
+    shape, with the part on which the worst result depends, if trials find one.
     """
     if verdict.status is Status.PASSED:
         return verdict
@@ -67,8 +67,8 @@ def with_inputs(verdict: Verdict, operator: Operator, inputs: Inputs) -> Verdict
     )
 
 
-def _allowed(verdict: Verdict, operator: Operator, inputs: Inputs) -> str:
-    """Says where a bound comes from that a result leaves by little, and what cures it."""
+def _allowed(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> str:
+    """Returns where the bound comes from, and a cure, for a result that is outside of its bound by little."""
     used = verdict.accuracy.budget_used if verdict.accuracy else None
     if (
         verdict.status is not Status.WRONG_VALUE
@@ -108,14 +108,14 @@ def _shown(name: str, array: Array, part: dependence.Index | None) -> str:
     shape = f"{name}: {array.dtype}{list(array.shape)}"
     if part is None:
         return shape
-    held = np.asarray(array[part]).reshape(-1)
-    more = ", ..." if held.size > SHOWN_ELEMENTS else ""
-    values = str(array[part]) if not array[part].ndim else f"[{_text(held[:SHOWN_ELEMENTS].tolist())[1:-1]}{more}]"
+    elements = np.asarray(array[part]).reshape(-1)
+    more = ", ..." if elements.size > SHOWN_ELEMENTS else ""
+    values = str(array[part]) if not array[part].ndim else f"[{_text(elements[:SHOWN_ELEMENTS].tolist())[1:-1]}{more}]"
     return f"{shape}, {name}[{', '.join(':' if isinstance(i, slice) else str(i) for i in part)}] = {values}"
 
 
 def _equal(flat: Array, value: Any) -> Array:
-    """Where elements are a value, with the same sign of zero, or NaN if it is NaN."""
+    """Returns where elements equal a value, with the same sign of zero; NaN equals NaN."""
     equal = (flat == value) | ((flat != flat) & (value != value))
     return np.asarray(equal & (np.signbit(flat) == np.signbit(value)) if flat.dtype.kind == "f" else equal)
 
@@ -137,19 +137,19 @@ _LIBRARIES = ("site-packages", "dist-packages", "lib-dynload")
 _ANSWERS = tuple(Path(str(module.__file__)) for module in (answers,))
 
 _MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY")
-"""Words in an error of XLA that says that memory is missing; it has both where CUDA's driver refuses to load code."""
+"""Words in an error of XLA for missing memory. The error has both if CUDA's driver refuses to load code."""
 
 
 def status_of(error: BaseException, of_kernel: Status = Status.RUNTIME_ERROR) -> Status:
-    """Returns how a cell ends that raised an exception.
+    """Returns the status of a cell that raised an exception.
 
     Args:
         error: The exception.
         of_kernel: The status if the kernel is to blame.
 
     Returns:
-        OOM if memory was missing. OUT_OF_BOUNDS for :class:`WrittenBeyond`. UNCHECKED if the author's samples,
-        reference or truth raised it, or the check: that says nothing of the kernel. Else ``of_kernel``.
+        OOM if memory was missing. OUT_OF_BOUNDS for :class:`WrittenBeyond`. UNCHECKED if the check raised it, or the
+        author's samples, reference or truth: the kernel is not to blame. Else ``of_kernel``.
     """
     if isinstance(error, MemoryError) or (
         isinstance(error, jax.errors.JaxRuntimeError) and any(sign in str(error) for sign in _MEMORY_SIGNS)
@@ -161,9 +161,9 @@ def status_of(error: BaseException, of_kernel: Status = Status.RUNTIME_ERROR) ->
 
 
 def place_outside_of_kernels(error: BaseException) -> str | None:
-    """File and line of the samples, the reference, the truth or the check, if one of them raised it; else None.
+    """Returns file and line if the samples, the reference, the truth or the check raised an exception; else None.
 
-    The innermost frame that is not a library's decides between a check and a kernel. What XLA raises when it runs a
+    The innermost frame outside of libraries decides between a check and a kernel. An exception that XLA raises in a
     program comes from the kernel, although a check started the program.
     """
     frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
@@ -200,15 +200,15 @@ CAUSES: dict[Status, str] = {
     Status.OOM: "runs out of memory",
     Status.LEAKED: "keeps memory",
 }
-"""The causes in words, the most specific first."""
+"""The causes as text, the most specific first."""
 
 IMPRECISE = "is imprecise"
 MOST_IMPRECISE = 100.0
-"""The share of the error budget up to which a result is called imprecise rather than wrong."""
+"""If a result exceeds its bound by less than this factor, it is called imprecise rather than wrong."""
 
 
 LONGEST = 300
-"""Characters of a reason."""
+"""Most characters of a reason."""
 
 _INPUTS = "; inputs: "
 
@@ -220,13 +220,13 @@ def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-brid
         (3 checks: drawn, edges, vmap). Repeat: kernel-bridge validate my_ops.py --operator cube ...
 
     Args:
-        findings: What all checks found.
+        findings: The findings of all checks.
         command: The words of the command that repeats a check, with the files of operators.
     """
     kernels: dict[tuple[str, str], list[Any]] = {}
-    for found in findings:
-        if found.status in CAUSES:
-            kernels.setdefault((found.cell.operator, found.cell.backend), []).append(found)
+    for finding in findings:
+        if finding.status in CAUSES:
+            kernels.setdefault((finding.cell.operator, finding.cell.backend), []).append(finding)
     return [_line(several, command) for several in kernels.values()]
 
 
@@ -234,7 +234,7 @@ def passed_lines(findings: Iterable[Any]) -> list[str]:
     """Returns one line for each operator with kernels of which every check passed: ``cube PASSED: numba (17 checks)``.
 
     Args:
-        findings: What all checks found.
+        findings: The findings of all checks.
     """
     statuses: dict[tuple[str, str], list[Status]] = {}
     for finding in findings:
@@ -255,7 +255,7 @@ def _line(several: Sequence[Any], command: Sequence[str]) -> str:
     reason = " ".join((best.reason or "without a message").split())
     if len(reason) > LONGEST:
         reason = reason[:LONGEST] + "..."
-    checks = list(dict.fromkeys(found.cell.mode for found in several))
+    checks = list(dict.fromkeys(finding.cell.mode for finding in several))
     by = f"{len(checks)} checks: {', '.join(checks[:4])}{', ...' if len(checks) > 4 else ''}"
     words = [*command, "--operator", cell.operator, "--backend", cell.backend, "--dtype", cell.dtype]
     words += ["--device", cell.platform] if cell.platform != "cpu" else []
@@ -265,17 +265,17 @@ def _line(several: Sequence[Any], command: Sequence[str]) -> str:
     )
 
 
-def _rank(found: Any) -> tuple[int, bool, bool, int, int]:
-    status = list(CAUSES).index(found.status)
-    return status, _is_imprecise(found), found.cause is None, _length_of_inputs(found), len(found.reason or "")
+def _rank(finding: Any) -> tuple[int, bool, bool, int, int]:
+    status = list(CAUSES).index(finding.status)
+    return status, _is_imprecise(finding), finding.cause is None, _length_of_inputs(finding), len(finding.reason or "")
 
 
-def _is_imprecise(found: Any) -> bool:
-    used = found.accuracy.budget_used if found.accuracy else None
-    return found.status is Status.WRONG_VALUE and used is not None and used < MOST_IMPRECISE
+def _is_imprecise(finding: Any) -> bool:
+    used = finding.accuracy.budget_used if finding.accuracy else None
+    return finding.status is Status.WRONG_VALUE and used is not None and used < MOST_IMPRECISE
 
 
-def _length_of_inputs(found: Any) -> int:
-    """How long the inputs are as code; inputs that are not shown as code, or not at all, come last."""
-    _, separator, inputs = (found.reason or "").partition(_INPUTS)
+def _length_of_inputs(finding: Any) -> int:
+    """Returns the length of the inputs as code; a large number for inputs that are not shown as code."""
+    _, separator, inputs = (finding.reason or "").partition(_INPUTS)
     return len(inputs) if separator and " = np." in inputs else 10_000

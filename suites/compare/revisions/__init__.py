@@ -1,4 +1,4 @@
-"""Makes two git revisions ready to run side by side: their files and their operators.
+"""Makes two git revisions ready to run: their files and their operators.
 
-``repository`` asks git. ``sides`` says how the processes of each side are started.
+``repository`` asks git. ``revision_pair`` says how the processes of each revision are started.
 """

@@ -1,4 +1,4 @@
-"""Starts git, out of reach of the variables of a hook and of questions at the terminal."""
+"""Starts git without the variables of a hook, and so that it asks no question at the terminal."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ def run_git(folder: Path, *arguments: str, **variables: str) -> subprocess.Compl
     Raises:
         RevisionError: There is no git.
     """
-    kept = {name: value for name, value in os.environ.items() if name not in _LOCAL}
-    # Messages are looked at, so they must be English. A remote that asks for a password would wait for ever.
-    kept |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"} | variables
+    environment = {name: value for name, value in os.environ.items() if name not in _LOCAL}
+    # This module reads git's messages, so they must be English. A remote that asks for a password would wait for ever.
+    environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"} | variables
     try:
         return subprocess.run(
             ["git", "-C", str(folder), *arguments],
-            env=kept, capture_output=True, text=True, errors="surrogateescape", check=False, stdin=subprocess.DEVNULL,
+            env=environment, capture_output=True, text=True, errors="surrogateescape", check=False,
+            stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except OSError as error:
         raise RevisionError(
-            f"git cannot be started ({error.strerror}). Install git, and put it on the path."
+            f"git cannot be started ({error.strerror}). Install git, and add its folder to PATH."
         ) from error
 
 
-def git_said(done: subprocess.CompletedProcess[str]) -> str:
-    """Returns the last line that a failed git said, or its exit code if it said nothing."""
-    lines = done.stderr.strip().splitlines()
-    return lines[-1].removeprefix("fatal: ") if lines else f"git ended with exit code {done.returncode}"
+def git_message(result: subprocess.CompletedProcess[str]) -> str:
+    """Returns the last line that a failed git printed, or its exit code if it printed nothing."""
+    lines = result.stderr.strip().splitlines()
+    return lines[-1].removeprefix("fatal: ") if lines else f"git ended with exit code {result.returncode}"

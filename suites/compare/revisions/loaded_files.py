@@ -1,7 +1,7 @@
 """Loads operators, and prints which files were loaded for them, as one line of JSON.
 
-The module ``inspection`` starts this file with the Python of another revision. It imports from that revision, so it
-uses only names that every revision has had since operators could be loaded from files.
+The module ``inspection`` starts this file so that it imports another revision. It uses only names that every revision
+has had since operators could be loaded from files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def main(sources: list[str]) -> dict[str, object]:
     try:
         from suites.cells import catalogue
 
-        importlib.import_module("suites.bench.worker")  # times its cells
+        importlib.import_module("suites.bench.worker")  # the program of its timing processes
     except ImportError as error:
         return {"error": f"this revision is too old to be compared: {error}"}
     try:

@@ -1,4 +1,4 @@
-"""Asks git for the revisions of a repository and for their files. Never changes the repository."""
+"""Asks git for the revisions of a repository and for their files, without changing the repository."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from suites.compare.revisions.git_program import git_said, run_git
+from suites.compare.revisions.git_program import git_message, run_git
 from suites.errors import RevisionError
 
 SHORT = 12
-"""Digits of a commit where people read it."""
+"""Digits of a commit in texts."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Repository:
     root: Path
 
     @classmethod
-    def around(cls, place: Path) -> Repository:
+    def around(cls, path: Path) -> Repository:
         """Returns the repository that holds a file or folder.
 
         Raises:
-            RevisionError: There is no git, the place is in no repository, or the repository has no work tree.
+            RevisionError: There is no git, the path is in no repository, or the repository has no work tree.
         """
-        folder = place if place.is_dir() else place.parent
+        folder = path if path.is_dir() else path.parent
         done = run_git(folder, "rev-parse", "--show-toplevel")
         if done.returncode:
             raise RevisionError(
-                f"{place}: git finds no work tree there ({git_said(done)}). Type this command in a git repository."
+                f"{path}: git finds no work tree there ({git_message(done)}). Type this command in a git repository."
             )
         return cls(Path(done.stdout.strip()).resolve())
 
@@ -43,7 +43,7 @@ class Repository:
         """Returns the full commit of a revision: a branch, a tag, the beginning of a commit, ``HEAD~1``.
 
         Raises:
-            RevisionError: There is none, or the name is ambiguous; the message says so for a shallow clone.
+            RevisionError: There is none, or the name is ambiguous. The message says whether the clone is shallow.
         """
         done = run_git(self.root, "rev-parse", "--verify", f"{revision}^{{commit}}") if _is_name(revision) else None
         if done is not None and done.returncode == 0:
@@ -82,12 +82,12 @@ class Repository:
     def export(self, commit: str, folder: Path) -> Path:
         """Writes the files of a commit to a folder, as a checkout would, and returns the folder.
 
-        Unlike ``git archive`` it leaves nothing out that a checkout has (``export-ignore``); the folders of submodules
-        stay empty.
+        Unlike ``git archive`` it also writes files with the attribute ``export-ignore``. The folders of submodules stay
+        empty.
 
         Args:
             commit: A full commit.
-            folder: Where to.
+            folder: The folder; it is made if it does not exist.
 
         Raises:
             RevisionError: git cannot read a file of the commit, or the disk is full.
@@ -100,7 +100,7 @@ class Repository:
             ):
                 done = run_git(self.root, *arguments, GIT_INDEX_FILE=os.path.join(scratch, "index"))
                 if done.returncode:
-                    raise RevisionError(f"the files of {commit[:SHORT]} cannot be exported: {git_said(done)}")
+                    raise RevisionError(f"the files of {commit[:SHORT]} cannot be exported: {git_message(done)}")
         return folder
 
     def _cure(self, revision: str | None) -> str:
@@ -118,5 +118,5 @@ class Repository:
 
 
 def _is_name(revision: str) -> bool:
-    """Whether git can take the text for a revision, and for no option."""
+    """Tells whether git takes the text as a revision, and not as an option."""
     return bool(revision.strip()) and not revision.startswith("-") and "\0" not in revision

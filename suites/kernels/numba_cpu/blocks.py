@@ -200,7 +200,7 @@ def short_dots(A, x, first, last, out):
 def _dots_of_eight(A, x, first, last, out):
     """The products of eight rows at a time, see :func:`short_dots`; returns the first row that is left.
 
-    Eight rows share what is read of x, and what adds up their lanes. That is half of the instructions of
+    Eight rows share the loads of x, and the additions of their lanes. That is half of the instructions of
     :func:`_dots_of_two`, and counts where A comes from the first cache. From others, rows come faster one by one.
     """
     width, columns, zero = lane_count(x), x.size, x.dtype.type(0)

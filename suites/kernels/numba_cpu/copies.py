@@ -9,7 +9,7 @@ from numba.core.registry import CPUDispatcher
 
 
 def with_options(dispatcher: CPUDispatcher, **options: bool) -> CPUDispatcher:
-    """Returns a copy of a function that compiles with some options, whatever its own say.
+    """Returns a copy of a function that compiles with some options instead of its own.
 
     The functions that it calls by a name of its module, or of the functions around it, are copied too: Numba would
     otherwise use the code that it has compiled of them already. A function that is reached in another way, such as an
@@ -25,12 +25,12 @@ def with_options(dispatcher: CPUDispatcher, **options: bool) -> CPUDispatcher:
 def _copied(dispatcher: CPUDispatcher, options: dict[str, bool], copies: dict[int, CPUDispatcher]) -> CPUDispatcher:
     if id(dispatcher) in copies:
         return copies[id(dispatcher)]
-    given = dispatcher.py_func
+    source = dispatcher.py_func
     names: dict[str, Any] = {}
-    cells = tuple(types.CellType() for _ in given.__closure__ or ())
-    function = types.FunctionType(given.__code__, names, given.__name__, given.__defaults__, cells)
+    cells = tuple(types.CellType() for _ in source.__closure__ or ())
+    function = types.FunctionType(source.__code__, names, source.__name__, source.__defaults__, cells)
     for attribute in ("__kwdefaults__", "__qualname__", "__module__", "__doc__", "__annotations__"):
-        setattr(function, attribute, getattr(given, attribute))
+        setattr(function, attribute, getattr(source, attribute))
     copy = CPUDispatcher(
         function,
         locals=dispatcher.locals,
@@ -42,8 +42,8 @@ def _copied(dispatcher: CPUDispatcher, options: dict[str, bool], copies: dict[in
     def replaced(value: Any) -> Any:
         return _copied(value, options, copies) if isinstance(value, CPUDispatcher) else value
 
-    names.update((name, replaced(value)) for name, value in given.__globals__.items())
-    for cell, original in zip(cells, given.__closure__ or (), strict=True):
+    names.update((name, replaced(value)) for name, value in source.__globals__.items())
+    for cell, original in zip(cells, source.__closure__ or (), strict=True):
         try:
             cell.cell_contents = replaced(original.cell_contents)
         except ValueError:  # a name that nothing has been assigned to yet

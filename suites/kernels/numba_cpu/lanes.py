@@ -302,7 +302,7 @@ def _inside(builder: Any, count: Any, lanes: int) -> Any:
 
 
 def _suffix(lanes: Lanes) -> str:
-    """What LLVM adds to the name of an intrinsic for lanes."""
+    """The suffix that LLVM adds to the name of an intrinsic for lanes."""
     return f"v{lanes.count}{'f' if isinstance(lanes.dtype, types.Float) else 'i'}{lanes.dtype.bitwidth}"
 
 

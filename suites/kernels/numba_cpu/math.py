@@ -31,14 +31,14 @@ def exponential(x):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Reduction:
-    """What :func:`exponential` knows of a dtype.
+    """The constants of :func:`exponential` for a dtype.
 
     The exponential is ``2**n * exp(r)``, where n is the integer next to ``x / ln 2``, and ``r = x - n ln 2`` is at most
     ``(ln 2) / 2``. A polynomial gives ``exp(r)``.
 
     Attributes:
         bits: Bits of a significand without its leading one.
-        bias: What the exponent field of one holds.
+        bias: The exponent field of the number one.
         shifter: A number whose last place is worth one: adding it rounds to an integer, which the low bits then hold.
         inverse: ``1 / ln 2``.
         high: The first part of ln 2, with so few bits that its product with n is exact.
@@ -133,22 +133,22 @@ def _exponential(x):  # type: ignore[no-untyped-def]
     return exponential_by(Reduction.of(dtype), dtype)
 
 
-def exponential_by(known: Reduction, dtype: str) -> Callable[..., Any]:
+def exponential_by(numbers: Reduction, dtype: str) -> Callable[..., Any]:
     """The Python function that Numba compiles for :func:`exponential`.
 
     A kernel with a loop of numbers leaves the lanes to LLVM. One that keeps lanes itself has no single numbers at the
     end of its loop.
 
     Args:
-        known: Its numbers.
+        numbers: The constants of its reduction and polynomial.
         dtype: ``"float32"`` or ``"float64"``.
     """
     real, integer = getattr(np, dtype), getattr(np, f"int{np.dtype(dtype).itemsize * 8}")
-    shifter, inverse, high, low = map(real, (known.shifter, known.inverse, known.high, known.low))
-    leading, second, *others = map(real, known.coefficients)
+    shifter, inverse, high, low = map(real, (numbers.shifter, numbers.inverse, numbers.high, numbers.low))
+    leading, second, *others = map(real, numbers.coefficients)
     coefficients = tuple(others)
-    lowest, highest = real(known.lowest), real(known.highest)
-    bits, bias = integer(known.bits), integer(known.bias)
+    lowest, highest = real(numbers.lowest), real(numbers.highest)
+    bits, bias = integer(numbers.bits), integer(numbers.bias)
 
     def exponential(x):  # type: ignore[no-untyped-def]
         inside = kept_within(x, lowest, highest)

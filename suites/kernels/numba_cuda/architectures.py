@@ -13,7 +13,7 @@ _NAME = bytearray(b"__CUDA_ARCH\0")
 def is_at_least(builder: Any, capability: int) -> Any:
     """A condition that the compiler knows: whether the GPU has this compute capability, such as 90, or a later one.
 
-    It replaces ``__nvvm_reflect`` by a number, and drops what is then not reached (LLVM, "User Guide for NVPTX",
+    It replaces ``__nvvm_reflect`` by a number, and drops code that is then not reached (LLVM, "User Guide for NVPTX",
     "Reflection Parameters").
     """
     module = builder.module
@@ -22,5 +22,5 @@ def is_at_least(builder: Any, capability: int) -> Any:
     kind = ir.FunctionType(ir.IntType(32), [_BYTE.as_pointer()])
     reflect = module.globals.get("__nvvm_reflect") or ir.Function(module, kind, "__nvvm_reflect")
     address = builder.addrspacecast(name, name.value_type.as_pointer())
-    found = builder.call(reflect, [builder.bitcast(address, _BYTE.as_pointer())])
-    return builder.icmp_unsigned(">=", found, ir.Constant(found.type, 10 * capability))
+    architecture = builder.call(reflect, [builder.bitcast(address, _BYTE.as_pointer())])
+    return builder.icmp_unsigned(">=", architecture, ir.Constant(architecture.type, 10 * capability))

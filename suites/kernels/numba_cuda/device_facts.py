@@ -8,7 +8,7 @@ import jax
 
 
 class GpuFacts(NamedTuple):
-    """What launches of persistent blocks depend on.
+    """The properties of a device on which launches of persistent blocks depend.
 
     Attributes:
         processors: How many multiprocessors there are.
@@ -20,7 +20,7 @@ class GpuFacts(NamedTuple):
 
 
 H200 = GpuFacts(132, 232_448)
-"""What a machine without a GPU takes instead, where kernels are only compiled or simulated."""
+"""The properties that a machine without a GPU assumes. There kernels are only compiled or simulated."""
 
 
 def gpu_facts() -> GpuFacts:

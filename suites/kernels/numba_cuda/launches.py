@@ -19,7 +19,7 @@ early in a replayed callable. In any other launch both functions do nothing, and
 capability 9.0 (PTX ISA, "griddepcontrol").
 
 A kernel must call :func:`await_launch` before it reads or writes anything that an earlier launch uses: in all its
-threads, and before anything else. What comes after the second launch then comes after the first, too.
+threads, and before anything else. Work after the second launch then comes after the first, too.
 """
 
 from __future__ import annotations

@@ -49,14 +49,14 @@ def sum_of_share(x, thread, threads):
 
 
 def reduction(result_of_share, result_of_lanes):
-    """Makes the two kernels of a reduction: one for the part of each block, and one for what the blocks have found.
+    """Makes the two kernels of a reduction: one for the part of each block, and one for the results of the blocks.
 
     The second begins before the first has ended (:mod:`suites.kernels.numba_cuda.launches`). It alone reduces what one
     block can.
 
     Args:
         result_of_share: A device function of ``(x, thread, threads)``, such as :func:`sum_of_share`.
-        result_of_lanes: What :func:`suites.kernels.numba_cuda.warps.lanes_combined` makes.
+        result_of_lanes: The result of :func:`suites.kernels.numba_cuda.warps.lanes_combined`.
     """
 
     @device
@@ -74,7 +74,7 @@ def reduction(result_of_share, result_of_lanes):
 
     @kernel
     def reduce_results(results, out):
-        """One block reduces what the blocks of the launch before have found."""
+        """One block reduces the results of the blocks of the launch before."""
         await_launch()
         reduce(results, out)
 

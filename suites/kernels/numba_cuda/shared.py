@@ -1,8 +1,8 @@
 """Lets Numba-CUDA kernels keep vectors in shared memory, and fill it without registers.
 
 A block that has to wait with its elements for other blocks keeps memory busy only if many blocks can wait at once.
-Registers also have to hold what a thread computes. Shared memory holds 227 KB of elements for each multiprocessor of an
-H100, and ``cp.async`` (PTX ISA, since compute capability 8.0) fills it: the thread names two addresses, and has
+Registers also have to hold the results of a thread. Shared memory holds 227 KB of elements for each multiprocessor of
+an H100, and ``cp.async`` (PTX ISA, since compute capability 8.0) fills it: the thread names two addresses, and has
 registers neither for the elements nor for waiting::
 
     kept = cuda.shared.array(SIZE, x.dtype, KEPT_ALIGNMENT)
@@ -32,23 +32,23 @@ KEPT_ALIGNMENT = VECTOR_BYTES if _IS_COMPILED else None
 """The alignment of an array in shared memory that has vectors. The simulator knows none."""
 
 
-def begin_copy(kept, place, x, i):
+def begin_copy(array, place, x, i):
     """Begins to copy NEIGHBOURS elements from element i of an array to ``place`` of one in shared memory."""
-    store_neighbours(kept, place, neighbours(x, i))
+    store_neighbours(array, place, neighbours(x, i))
 
 
 def await_copies():
     """Waits for all copies that this thread has begun."""
 
 
-def kept_neighbours(kept, place):
+def kept_neighbours(array, place):
     """NEIGHBOURS elements of an array in shared memory."""
-    return neighbours(kept, place)
+    return neighbours(array, place)
 
 
-def keep_neighbours(kept, place, values):
+def keep_neighbours(array, place, values):
     """Stores NEIGHBOURS values to an array in shared memory."""
-    store_neighbours(kept, place, values)
+    store_neighbours(array, place, values)
 
 
 if _IS_COMPILED:  # the simulator calls the Python functions
@@ -62,7 +62,7 @@ if _IS_COMPILED:  # the simulator calls the Python functions
     _WORD = ir.IntType(64)
 
     @cuda.extending.intrinsic
-    def _begin_copy(typing_context, kept, place, x, i):
+    def _begin_copy(typing_context, array, place, x, i):
         def generate(context, builder, signature, args):
             kept_type, _, array_type, _ = signature.args
             per_copy = VECTOR_BYTES * 8 // array_type.dtype.bitwidth
@@ -82,7 +82,7 @@ if _IS_COMPILED:  # the simulator calls the Python functions
                     store_vector(context, builder, kept_type, args[0], args[1], values, SHARED)
             return context.get_dummy_value()
 
-        return types.void(kept, types.uint64, x, types.uint64), generate
+        return types.void(array, types.uint64, x, types.uint64), generate
 
     @cuda.extending.intrinsic
     def _await_copies(typing_context):
@@ -95,34 +95,34 @@ if _IS_COMPILED:  # the simulator calls the Python functions
         return types.void(), generate
 
     @cuda.extending.intrinsic
-    def _kept_neighbours(typing_context, kept, place):
+    def _kept_neighbours(typing_context, array, place):
         def generate(context, builder, signature, args):
             values = load_vector(context, builder, signature.args[0], args[0], args[1], SHARED)
             return context.make_tuple(builder, signature.return_type, values)
 
-        return types.UniTuple(kept.dtype, NEIGHBOURS)(kept, types.uint64), generate
+        return types.UniTuple(array.dtype, NEIGHBOURS)(array, types.uint64), generate
 
     @cuda.extending.intrinsic
-    def _keep_neighbours(typing_context, kept, place, values):
+    def _keep_neighbours(typing_context, array, place, values):
         def generate(context, builder, signature, args):
-            given = [builder.extract_value(args[2], k) for k in range(NEIGHBOURS)]
-            store_vector(context, builder, signature.args[0], args[0], args[1], given, SHARED)
+            elements = [builder.extract_value(args[2], k) for k in range(NEIGHBOURS)]
+            store_vector(context, builder, signature.args[0], args[0], args[1], elements, SHARED)
             return context.get_dummy_value()
 
-        return types.void(kept, types.uint64, types.UniTuple(kept.dtype, NEIGHBOURS)), generate
+        return types.void(array, types.uint64, types.UniTuple(array.dtype, NEIGHBOURS)), generate
 
     @cuda.extending.overload(begin_copy)
-    def _overload_begin(kept, place, x, i):
-        return lambda kept, place, x, i: _begin_copy(kept, place, x, i)
+    def _overload_begin(array, place, x, i):
+        return lambda array, place, x, i: _begin_copy(array, place, x, i)
 
     @cuda.extending.overload(await_copies)
     def _overload_await():
         return lambda: _await_copies()
 
     @cuda.extending.overload(kept_neighbours)
-    def _overload_kept(kept, place):
-        return lambda kept, place: _kept_neighbours(kept, place)
+    def _overload_kept(array, place):
+        return lambda array, place: _kept_neighbours(array, place)
 
     @cuda.extending.overload(keep_neighbours)
-    def _overload_keep(kept, place, values):
-        return lambda kept, place, values: _keep_neighbours(kept, place, values)
+    def _overload_keep(array, place, values):
+        return lambda array, place, values: _keep_neighbours(array, place, values)

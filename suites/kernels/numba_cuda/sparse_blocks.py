@@ -1,6 +1,6 @@
 """Gives Numba-CUDA kernels of sparse matrices in CSR form the sums, products and scatters of rows.
 
-What limits them: each non-zero loads an element of x from a place that nobody can foresee. On an H200 an x of 800 KB
+Their limit: each non-zero loads an element of x from a place that nobody can foresee. On an H200 an x of 800 KB
 comes from the L2 cache, in sectors of 32 bytes: 40 million non-zeros move 1.3 GB there, four times the bytes of the
 matrix itself. So these building blocks do two things.
 
@@ -142,7 +142,7 @@ def csr_product(both: bool) -> Any:
     """Makes the kernel of ``(data, indices, indptr, X, out)`` for the product of a CSR matrix and a dense one.
 
     A warp has a row. Its lanes load 32 non-zeros at once, then pass them on by shuffles: so each non-zero is loaded
-    once, whatever the number of columns. Lanes along x take columns, so that they read neighbours in a row of X, a
+    once, for any number of columns. Lanes along x take columns, so that they read neighbours in a row of X, a
     few terms under way at once. With few columns, groups of lanes along y take different terms, and are added up at
     the end. All warps of a block share a row that is far longer.
 

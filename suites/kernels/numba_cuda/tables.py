@@ -1,15 +1,15 @@
-"""Sums rows of CSR matrices in Numba-CUDA kernels whose blocks keep what they look up in shared memory.
+"""Sums rows of CSR matrices in Numba-CUDA kernels whose blocks keep a table of x in shared memory.
 
 A non-zero needs an element of x from a place that nobody can foresee. From the L2 cache that takes a request of its
 own, and these requests limit the kernels of :mod:`suites.kernels.numba_cuda.sparse_blocks`. Shared memory answers the
-32 lanes of a warp within a few cycles. So each block first copies what it can hold of x, the *table*, and then goes
-through many rows. As many blocks are launched as run at once.
+32 lanes of a warp within a few cycles. So each block first copies a part of x to shared memory, the *table*, and then
+goes through many rows. As many blocks are launched as run at once.
 
 * :func:`hold_elements` copies the first elements of x. The others are loaded as before (:func:`element_of`).
 * :func:`hold_bits` makes a bit of each element of a vector of flags (:func:`is_set`).
 
-A lane waits for the indices of its terms, and then for what they name. So :func:`row_sums_with_table` loads the first
-terms of the next row before it waits for what this row looks up (:class:`Stages`).
+A lane waits for the indices of its terms, and then for their elements of x. So :func:`row_sums_with_table` loads the
+first terms of the next row before it waits for the elements of this row (:class:`Stages`).
 
 Places in the matrix have 32 bits here, as in ``indptr``: that halves the instructions for an address.
 """
@@ -49,7 +49,7 @@ FLAGS = 16
 """Flags in a word of a table of bits: as many as one load of 16 bytes has."""
 
 WORD = np.dtype(np.uint16)
-"""What a table of bits consists of."""
+"""The elements of a table of bits."""
 
 TERMS = 8
 """Terms of a row that a lane has under way at once."""
@@ -57,7 +57,7 @@ TERMS = 8
 _FLAG_BITS = 4
 
 
-# What a block holds. All its threads call these functions, and then wait at a barrier.
+# The table of a block. All its threads call these functions, and then wait at a barrier.
 
 
 @device
@@ -157,7 +157,7 @@ def second_four(k, step):
 
 @device
 def four_within(places, stop):
-    """Which places are before the end."""
+    """Tells which places are before the end."""
     return places[0] < stop, places[1] < stop, places[2] < stop, places[3] < stop
 
 
@@ -185,12 +185,12 @@ def streamed_if(array, i, wanted):
 
 
 class Stages(NamedTuple):
-    """What a kernel does with TERMS terms of a row: device functions, each of which can wait for the one before.
+    """The steps of a kernel for TERMS terms of a row: device functions, each of which can wait for the one before.
 
     Attributes:
-        fetch: Of ``(data, indices, first, stop, step)``: loads what the matrix has of the terms ``first``, ``first +
+        fetch: Of ``(data, indices, first, stop, step)``: loads the values and indices of the terms ``first``, ``first +
             step`` and so on, before ``stop``. It also runs where there are none.
-        look_up: Of ``(data, x, table, fetched, first, stop, step)``: looks up what the indices name.
+        look_up: Of ``(data, x, table, fetched, first, stop, step)``: loads the elements of x at the indices.
         add_up: Of ``(data, fetched, found, first, stop, step)``: sums these terms.
     """
 
@@ -207,7 +207,7 @@ def row_sums_with_table(hold: Any, stages: Stages, threads: int, blocks: int, wo
 
     Args:
         hold: The device function of ``(table, x)`` that fills the table, the dynamic shared memory of a block.
-        stages: What happens to terms.
+        stages: The steps for terms.
         threads: Threads of a block.
         blocks: How many blocks run at once on a multiprocessor.
         word: The dtype of the table; None if x has the same.
@@ -242,10 +242,10 @@ def row_sums_with_table(hold: Any, stages: Stages, threads: int, blocks: int, wo
         while first < rows:
             is_long = np.uint32(stop - start) > limit
             k = np.uint32(start + lane)
-            found = look_up(data, x, table, fetched, k, stop, lanes)
+            entries = look_up(data, x, table, fetched, k, stop, lanes)
             fetched_next = fetch(data, indices, np.uint32(next_start + lane), next_stop, lanes)
             then_start, then_stop = ends_of_row(indptr, np.uint32(row + stride * np.uint32(2)), rows)
-            total = add_up(data, fetched, found, k, stop, lanes)
+            total = add_up(data, fetched, entries, k, stop, lanes)
             if not is_long:
                 total += part(data, indices, x, table, np.uint32(k + lanes * np.uint32(TERMS)), stop, lanes)
             total = sum_of_lanes(shared, total, cuda.blockDim.x)
@@ -284,7 +284,7 @@ def row_sums_with_table(hold: Any, stages: Stages, threads: int, blocks: int, wo
 
 @device
 def ends_of_row(indptr, row, rows):
-    """Where a row begins and ends; zeros for a row that the matrix does not have."""
+    """Returns where a row begins and ends; zeros for a row that the matrix does not have."""
     start = stop = np.uint32(0)
     if row < rows:
         start, stop = np.uint32(indptr[row]), np.uint32(indptr[np.uint32(row + np.uint32(1))])
@@ -345,7 +345,7 @@ def bytes_of_elements(x: Any) -> int:
 
 
 _FOR_FIRST_CACHE = 38 * 1024
-"""What a table leaves of the shared memory: 32 KB, a step in which the GPU gives it to the cache, and _OTHER_BYTES."""
+"""The shared memory that a table leaves free: 32 KB, the step by which the GPU resizes the cache, and _OTHER_BYTES."""
 
 
 def bytes_of_bits(blocks: int) -> Callable[[Any], int | None]:

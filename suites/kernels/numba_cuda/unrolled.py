@@ -39,7 +39,7 @@ def loads_of(load: Any, count: int) -> Any:
 
 
 def stores_of(store: Any, count: int) -> Any:
-    """Makes the function of ``(out, first, j, step, stop, vectors)`` that stores what :func:`loads_of` would load."""
+    """Makes the function of ``(out, first, j, step, stop, vectors)`` that stores the elements of :func:`loads_of`."""
     if count == 1:
 
         @device
@@ -102,7 +102,7 @@ def each_of(function: Any, count: int) -> Any:
 def carried_through(function: Any, count: int) -> Any:
     """Makes the function of ``(carry, vectors)`` that applies a function to one vector after the other.
 
-    It returns the tuple of what the function returned.
+    It returns the tuple of the function's results.
 
     Args:
         function: A device function of a carry and a vector. Its result is the carry for the next vector.

@@ -1,8 +1,8 @@
 """Loads and stores neighbouring elements in Numba-CUDA kernels with vector instructions of 16 bytes.
 
 A thread that loads 16 bytes by one instruction has as much under way as one with four loads, for a quarter of the
-instructions and addresses. That is what keeps memory busy where a multiprocessor has few threads, or where a thread
-has much to do with what it loads (:mod:`suites.kernels.numba_cuda.blocks` says how much must be under way).
+instructions and addresses. So memory stays busy where a multiprocessor has few threads, or where a thread
+computes much with its elements (:mod:`suites.kernels.numba_cuda.blocks` says how much must be under way).
 
 A vector must lie at a multiple of its size, which the compiler cannot know. JAX's buffers begin at such a multiple, but
 a slice that XLA passes without copying it may not, nor does each row of a matrix with an odd number of columns. So a
@@ -67,7 +67,7 @@ def neighbours(x, i):
 
 
 def neighbours_once(x, i):
-    """What :func:`neighbours` gives, of an array that is read once and never written: the first cache keeps the others.
+    """Returns :func:`neighbours` of an array that is read once and never written: the first cache keeps other arrays.
 
     The instruction is a PTX ``ld.global`` with ``L1::no_allocate`` (PTX ISA, "Cache eviction priority hints").
     """
@@ -75,7 +75,7 @@ def neighbours_once(x, i):
 
 
 def single_neighbours(x, i):
-    """What :func:`neighbours` gives, by a load for each element: the array and i may be anything."""
+    """Returns :func:`neighbours` by a load for each element: the array and i need no alignment."""
     return neighbours(x, i)
 
 
@@ -87,7 +87,7 @@ def store_neighbours(out, i, values):
 
 
 def store_single_neighbours(out, i, values):
-    """Does what :func:`store_neighbours` does, by a store for each element: the array and i may be anything."""
+    """Works as :func:`store_neighbours`, by a store for each element: the array and i need no alignment."""
     store_neighbours(out, i, values)
 
 
@@ -109,7 +109,7 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
         return builder.addrspacecast(address, context.get_data_type(array_type.dtype).as_pointer(memory), "address")
 
     def _vector_address(context, builder, array_type, array, index, memory, aligned_to):
-        """The address of NEIGHBOURS elements as one vector, and what it is a multiple of."""
+        """The address of NEIGHBOURS elements as one vector, and its alignment."""
         element = context.get_data_type(array_type.dtype)
         vector = ir.VectorType(element, NEIGHBOURS)
         address = element_address(context, builder, array_type, array, index, memory)
@@ -149,8 +149,8 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
         @cuda.extending.intrinsic
         def load(typing_context, x, i):
             def generate(context, builder, signature, args):
-                found = load_vector(context, builder, signature.args[0], args[0], args[1], GLOBAL, aligned_to)
-                return context.make_tuple(builder, signature.return_type, found)
+                elements = load_vector(context, builder, signature.args[0], args[0], args[1], GLOBAL, aligned_to)
+                return context.make_tuple(builder, signature.return_type, elements)
 
             return types.UniTuple(x.dtype, NEIGHBOURS)(x, types.uint64), generate
 
@@ -160,8 +160,8 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
         @cuda.extending.intrinsic
         def store(typing_context, out, i, values):
             def generate(context, builder, signature, args):
-                given = [builder.extract_value(args[2], k) for k in range(NEIGHBOURS)]
-                store_vector(context, builder, signature.args[0], args[0], args[1], given, GLOBAL, aligned_to)
+                elements = [builder.extract_value(args[2], k) for k in range(NEIGHBOURS)]
+                store_vector(context, builder, signature.args[0], args[0], args[1], elements, GLOBAL, aligned_to)
                 return context.get_dummy_value()
 
             return types.void(out, types.uint64, types.UniTuple(out.dtype, NEIGHBOURS)), generate
@@ -188,12 +188,12 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
                 f"ld.global.L1::no_allocate.v{count}.b{bits} {{{places}}}, [${count}];",
                 ",".join([f"={letter}"] * count + ["l"]),
             )
-            found = []
+            elements = []
             for first in range(0, NEIGHBOURS, count):
                 loaded = builder.call(load, [builder.gep(address, [_place(first)])])
                 words = [builder.extract_value(loaded, k) for k in range(count)]
-                found += [builder.bitcast(each, kind) for each in words]
-            return context.make_tuple(builder, signature.return_type, found)
+                elements += [builder.bitcast(each, kind) for each in words]
+            return context.make_tuple(builder, signature.return_type, elements)
 
         return values(x, types.uint64), generate
 

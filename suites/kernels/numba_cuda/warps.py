@@ -55,14 +55,14 @@ def shuffle_from(value, lane):
 
 def votes(flag):
     """A word whose bit of each lane says whether ``flag`` is true there."""
-    return np.uint32(sum(bool(given) << lane for lane, given in _shown(flag).items()))
+    return np.uint32(sum(bool(is_set) << lane for lane, is_set in _shown(flag).items()))
 
 
 class _SimulatedWarp:
-    """What the threads of a warp show each other in Numba's simulator, which has no shuffles.
+    """The values that the threads of a warp show each other in Numba's simulator, which has no shuffles.
 
     Values alternate between two places. A thread that shows its next but one value has passed the barrier of the next
-    one, so all have read what it overwrites: one barrier for each exchange is enough.
+    one, so all have read the value that it overwrites: one barrier for each exchange is enough.
     """
 
     def __init__(self, threads: int):
@@ -116,7 +116,7 @@ def _overload_votes(flag):
 def slots_of_group(lanes):
     """The slot in shared memory of a warp that shares a group with this one, another in each lane, and the own slot.
 
-    The numbers are powers of two, so masks do what divisions would: one of 64 bits takes a hundred instructions.
+    The numbers are powers of two, so masks replace divisions: a division of 64 bits takes a hundred instructions.
     """
     place = place_in_block()
     warp, rest = place >> np.uint64(_WARP_BITS), np.uint64(lanes >> _WARP_BITS) - np.uint64(1)

@@ -106,14 +106,14 @@ def kernel_with(*operations: Any, **options: Any) -> Any:
         *operations: The functions, each a ``warp.func``.
         **options: Further options of ``warp.kernel``.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for each in operations:
         closure = inspect.getclosurevars(each.func)
         values = sorted(f"{name}={value!r}" for name, value in {**closure.nonlocals, **closure.globals}.items())
-        found.update(f"{each.key} {inspect.getsource(each.func)} {values}".encode())
+        digest.update(f"{each.key} {inspect.getsource(each.func)} {values}".encode())
 
     def decorated(function: Any) -> Any:
-        function.__qualname__ += f"_{found.hexdigest()[:16]}"
+        function.__qualname__ += f"_{digest.hexdigest()[:16]}"
         return wp.kernel(module="unique", **options)(function)
 
     return decorated

@@ -173,7 +173,7 @@ _ADJOINT_OF_POWERS = """
 
 
 class Rows(NamedTuple):
-    """What a kernel needs for rows of one dtype.
+    """The types and functions of a kernel for rows of one dtype.
 
     Attributes:
         kind: The Warp type of the part of a thread, a vector of PART elements.

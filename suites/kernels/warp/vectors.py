@@ -1,7 +1,7 @@
 """Loads and stores neighbouring elements in Warp kernels with vector instructions of 16 bytes, in C++.
 
 Warp has no such instruction (1.19): in the C++ that it generates, a ``wp.vec4`` is aligned as one float, so the
-compiler makes four loads. :mod:`suites.kernels.numba_cuda.vectors` says what a wide load is good for.
+compiler makes four loads. :mod:`suites.kernels.numba_cuda.vectors` explains the use of a wide load.
 
 A vector must lie at a multiple of its size. So a kernel asks whether its arrays are ``aligned``, and whether it runs
 :func:`on_gpu`: the CPU has vectors already, where Warp's tiles or loops are neighbours. Arrays are contiguous.
@@ -53,7 +53,7 @@ def thread_of_block() -> int:  # type: ignore[empty-body]
 #endif
 """)
 def block_of(tid: int) -> int:  # type: ignore[empty-body]
-    """The number of this block, which is what ``wp.tid()`` returns in a launch of :func:`blocks`.
+    """The number of this block, as ``wp.tid()`` returns it in a launch of :func:`blocks`.
 
     There Warp divides by the threads of a block, in 64 bits, because its code does not know their number. On a GPU the
     compiler leaves this out where only this function uses the result.
@@ -104,7 +104,7 @@ _ADJOINT_OF_STORE = """
 """
 
 _NO_STORE = "return;"
-"""What an adjoint does where it runs a kernel once more: the results are there."""
+"""The adjoint of a kernel that need not run again, since its results exist."""
 
 _LOAD_WITHIN = """
     wp::vec_t<{width}, {element}> found;
@@ -161,7 +161,7 @@ _ALIGNED = """
 
 
 class Vectors(NamedTuple):
-    """What a kernel needs for vectors of one dtype.
+    """The types and functions of a kernel for vectors of one dtype.
 
     Attributes:
         kind: The Warp type of a vector.

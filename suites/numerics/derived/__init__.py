@@ -2,8 +2,8 @@
 
 :mod:`~suites.numerics.derived.reference` walks through the operations of the reference. The modules ``rules``, ``sums``
 and ``moves`` hold a rule for each operation: it takes estimates of the operands
-(:mod:`~suites.numerics.derived.estimate`) and returns an estimate of the result. ``functions`` says how inexact a
-function may be.
+(:mod:`~suites.numerics.derived.estimate`) and returns an estimate of the result. ``functions`` holds the largest error
+of each function of one number.
 """
 
 from suites.numerics.derived.reference import derived_truth as derived_truth

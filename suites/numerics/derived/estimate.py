@@ -6,9 +6,9 @@ compute it. An estimate therefore has two errors:
 - ``own``, by running error analysis in the order of the reference (Higham, Accuracy and Stability of Numerical
   Algorithms, 2nd ed., section 3.3): the effect of the operands' errors, with the largest slope within their bounds, and
   the rounding of the operation itself.
-- what another order adds. Let ``S`` be the result of the same additions and multiplications with absolute values, and n
-  their number. In any other order a term passes through at most n of them. Each partial result is at most ``S`` large,
-  and the last one is the result itself, so that the others add ``(n - 1) u S`` (Higham, section 4.2), or
+- the error that another order adds. Let ``S`` be the result of the same additions and multiplications with absolute
+  values, and n their number. In any other order a term passes through at most n of them. Each partial result is at most
+  ``S``, and the last one is the result itself, so the others add ``(n - 1) u S`` (Higham, section 4.2), or
   ``4 sqrt(n - 1) u S`` by chance. Where no order rounds anything (:mod:`suites.numerics.quanta`), there is no error.
 
 ``S`` belongs to additions, subtractions, multiplications and divisions by a number. Any other function ends it: no
@@ -46,18 +46,19 @@ class Estimate:
     Attributes:
         value: Truth: floats in the wide type of their dtype, everything else in its own dtype.
         own: Bound of the absolute error in the order of the reference, in the shape of ``value``; None if every kernel
-            has exactly this value. An infinite bound says that nothing is known. A value may then be infinite or NaN as
-            well. The error of a complex number is its distance in the complex plane. It does not know ``exact``.
+            has exactly this value. Computed without using ``exact``. An infinite bound means that the value is unknown;
+            a kernel's value may then be infinite or NaN too. The error of a complex number is its distance in the
+            complex plane.
         dtype: The dtype of this result in a kernel.
-        size: ``S``; None if it is the magnitude of ``value``. It is infinite where a kernel may overflow on the way.
+        size: ``S``; None if it is the magnitude of ``value``. It is infinite where an intermediate result may overflow.
         quanta: Powers of two that divide all terms; None for the quanta of ``value``.
-        steps: The additions and multiplications that lead here since the last other function, as bits of an integer:
-            one that leads here in two ways counts once.
-        exact: True where no order rounds anything; None if that is where ``own`` is zero.
+        steps: The additions and multiplications since the last other function. A bit set: bit i is set if operation i
+            contributes, however often.
+        exact: True where no order rounds anything; None if these are the elements whose ``own`` is zero.
         reach: The smallest and the largest magnitude that a partial product may have; None if it has no product, or
             only moderate ones.
-        settled: True where all usual formulas of a quotient give exactly this value; None if nowhere. A function that
-            jumps here has one right value then, although a GPU may round the quotient.
+        formulas_agree: True where all usual formulas of a quotient give exactly this value; None if nowhere. A function
+            that jumps here has one right value then, although a GPU may round the quotient.
         summed: Whether it is a sum along axes.
     """
 
@@ -69,7 +70,7 @@ class Estimate:
     steps: int = 0
     exact: Any = None
     reach: tuple[Array, Array] | None = None
-    settled: Any = None
+    formulas_agree: Any = None
     summed: bool = False
 
     @functools.cached_property
@@ -82,7 +83,7 @@ class Estimate:
 
     @functools.cached_property
     def loose(self) -> Array | None:
-        """Bound of the absolute error in any order, also of kernels that first multiply all terms by some number."""
+        """Bound of the absolute error in any order, also for kernels that first multiply all terms by a number."""
         others = self.steps.bit_count() - 1
         if others < 1 or not self.is_float:
             return self.own
@@ -101,8 +102,8 @@ class Estimate:
 
     @property
     def doubt(self) -> Array:
-        """The error where it decides on which side of a threshold the result is."""
-        return self.errors if self.settled is None else np.where(self.settled, 0, self.errors)
+        """The error that decides on which side of a threshold the result is."""
+        return self.errors if self.formulas_agree is None else np.where(self.formulas_agree, 0, self.errors)
 
     @property
     def owns(self) -> Array:
@@ -139,7 +140,7 @@ class Estimate:
 
     @property
     def factors(self) -> tuple[Array, Array]:
-        """The reach of a product of this number alone, at most 1 and at least 1; or the known one."""
+        """The ``reach``; without one, that of this number as a factor: at most 1, and at least 1."""
         size = np.abs(self.value)
         return self.reach or (np.where(size > 0, np.minimum(size, 1), 1), np.maximum(size, 1))
 
@@ -149,11 +150,11 @@ class Estimate:
         if not self.is_float or not self.value.size:
             return None
         with np.errstate(all="ignore"):
-            found = np.abs(self.value) > float(finfo(self.dtype).max)
+            mask = np.abs(self.value) > float(finfo(self.dtype).max)
             if self.size is not None:
-                found = found | np.isinf(self.size)
-            found = found & np.isfinite(self.value)
-        return found if found.any() else None
+                mask = mask | np.isinf(self.size)
+            mask = mask & np.isfinite(self.value)
+        return mask if mask.any() else None
 
     @property
     def is_float(self) -> bool:
@@ -166,13 +167,13 @@ class Estimate:
         return self.dtype.kind == "c"
 
     def moved(self, move: Callable[[Array], Any]) -> Estimate:
-        """The estimate after ``move``, a function that only moves the elements of an array."""
+        """Returns the estimate after ``move``, a function that only moves the elements of an array."""
 
         def each(array: Any) -> Any:
             return array if array is None or isinstance(array, bool | float) else move(array)
 
         value = np.asarray(move(self.value))
-        # It takes long to find them, so before a broadcast.
+        # Finding quanta takes long, so do it before a broadcast.
         quanta = self.terms_quanta if value.size > self.value.size and self.is_float else self.quanta
         return Estimate(
             value,
@@ -183,12 +184,12 @@ class Estimate:
             self.steps,
             each(self.is_exact) if self.steps else None,
             None if self.reach is None else (move(self.reach[0]), move(self.reach[1])),
-            each(self.settled),
+            each(self.formulas_agree),
             self.summed,
         )
 
     def ended(self) -> Estimate:
-        """The estimate with the error of all orders as its own, as the operand of a function that ends ``S``."""
+        """Returns the estimate as the operand of a function that ends ``S``: its own error is that of all orders."""
         overflows = self.overflows
         size = None if overflows is None else np.where(overflows, np.inf, np.abs(self.value))
         return Estimate(self.value, self.error, self.dtype, size)
@@ -204,7 +205,7 @@ def number_steps() -> None:
 
 
 def joined(sources: Sequence[Estimate], join: Callable[[list[Array]], Any]) -> Estimate:
-    """The estimate of a result that ``join`` puts together from the elements of several sources."""
+    """Returns the estimate of a result that ``join`` assembles from the elements of several sources."""
 
     def each(arrays: list[Any]) -> Array:
         shaped = [np.broadcast_to(array, source.value.shape) for array, source in zip(arrays, sources, strict=True)]
@@ -223,13 +224,13 @@ def joined(sources: Sequence[Estimate], join: Callable[[list[Array]], Any]) -> E
 
 
 def steps_of(operands: Sequence[Estimate], new: int = 1) -> int:
-    """The steps that lead to an operation on these operands, and ``new`` ones of its own."""
+    """Returns the steps of these operands, and ``new`` steps for an operation on them."""
     own = [1 << next(_numbers) for _ in range(new)]
     return functools.reduce(operator.or_, [*own, *(each.steps for each in operands)], 0)
 
 
 def of_input(array: Array) -> Estimate:
-    """An input of the kernel. It is exact, except that a subnormal number may be flushed to zero."""
+    """Returns the estimate of an input. It is exact, except that a subnormal number may be flushed to zero."""
     dtype = array.dtype
     if dtype not in WIDE:
         if dtype.kind not in "iub":
@@ -244,16 +245,16 @@ def of_input(array: Array) -> Estimate:
 
 
 def _flushed(value: Array, dtype: np.dtype[Any]) -> Array:
-    """What is lost where a subnormal number is flushed to zero."""
+    """Returns the error where a subnormal number is flushed to zero."""
     size = np.abs(value)
     return np.where((size < float(finfo(dtype).tiny)) & (size > 0), size, 0)
 
 
 def of_constant(value: Any, like: Any = None) -> Estimate:
-    """A constant of the reference, in the dtype of ``like`` if that is given.
+    """Returns the estimate of a constant of the reference, in the dtype of ``like`` unless it is None.
 
-    A number that needs the last bits of its dtype, such as 0.1, has been rounded to that dtype. A kernel that holds
-    more of its digits is right as well. Whole numbers, and numbers that need at most half of the bits, are exact.
+    A number that needs the last bits of its dtype, such as 0.1, was rounded to the dtype. A kernel may have more of its
+    digits. Whole numbers, and numbers that need at most half of the bits, are exact.
     """
     estimate = of_input(np.asarray(value, None if like is None else like.dtype))
     if not estimate.is_float:
@@ -270,25 +271,25 @@ def of_constant(value: Any, like: Any = None) -> Estimate:
 
 
 def unit(dtype: np.dtype[Any]) -> float:
-    """Unit roundoff of a dtype and of its wide type, added: truth is rounded as often as the result."""
+    """Returns the unit roundoff of a dtype plus that of its wide type: truth is rounded as often as the result."""
     return float(finfo(dtype).eps) / 2 + float(np.finfo(np.dtype(WIDE[dtype])).eps) / 2
 
 
 def rounded(
     value: Any, error: Any, dtype: np.dtype[Any], ulps: Any = 1.0, *, unknown: Any = False, flushes: Any = 1
 ) -> Estimate:
-    """The estimate of an operation's result.
+    """Returns the estimate of an operation's result.
 
     Args:
         value: Truth.
         error: The effect of the operands' errors.
         dtype: The dtype of the result.
         ulps: Bound of the error of the operation itself, in units of u relative to its result.
-        unknown: True where nothing is known of the result, although ``error`` is finite.
+        unknown: True where the result is unknown, although ``error`` is finite.
         flushes: Intermediate results that may be flushed to zero.
     """
     if dtype not in WIDE:
-        raise Underivable("integers that depend on a rounded number are not only added up")
+        raise Underivable("integers that depend on a rounded number are more than added up")
     value = np.asarray(value).astype(WIDE[dtype], copy=False)
     tiny = float(finfo(dtype).tiny)
     size = np.abs(value)
@@ -299,7 +300,7 @@ def rounded(
         total = np.where(small, total + np.minimum(size + total, tiny) * flushes, total)
     finite = np.isfinite(value)
     if not finite.all() or not np.isfinite(total).all():
-        # A NaN or an infinity in truth needs no bound: the judge compares its place.
+        # A NaN or an infinity in truth needs no bound: the judge requires it at the same index.
         total = np.where(finite, np.where(np.isnan(total), np.inf, total), 0)
     if np.any(unknown):
         total = np.where(unknown, np.inf, total)
@@ -307,10 +308,10 @@ def rounded(
 
 
 def selected(value: Array, error: Array | None, dtype: np.dtype[Any]) -> Estimate:
-    """The estimate of a result that comparisons select, such as a maximum or a sorted element.
+    """Returns the estimate of a result that comparisons select, such as a maximum or a sorted element.
 
-    Threads that flush subnormal numbers compare them as zeros, and may still return them as they are. So the selected
-    number may be another one, as far from zero on the other side.
+    Threads that flush subnormal numbers compare them as zeros, but may return them unchanged. So the selected number
+    may be another subnormal number, on the other side of zero.
 
     Args:
         value: Truth.
@@ -323,12 +324,12 @@ def selected(value: Array, error: Array | None, dtype: np.dtype[Any]) -> Estimat
 
 
 def unknown(*operands: Estimate) -> Any:
-    """True where nothing is known of one of the operands, which are broadcast together."""
+    """Returns where one of the operands, which are broadcast together, is unknown."""
     return functools.reduce(operator.or_, (np.isinf(each.own) for each in operands if each.own is not None), False)
 
 
 def in_any_order(
-    found: Estimate,
+    ordered: Estimate,
     operands: list[Estimate],
     size: Any,
     quanta: Any,
@@ -339,32 +340,32 @@ def in_any_order(
     exact: Any = None,
     reach: Any = None,
 ) -> Estimate:
-    """The estimate of an addition, a multiplication, or another operation that does not end ``S``.
+    """Returns the estimate of an addition, a multiplication, or another operation that does not end ``S``.
 
     Args:
-        found: The estimate in the order of the reference.
-        operands: What the operation takes.
+        ordered: The estimate in the order of the reference.
+        operands: The operands of the operation.
         size: ``S`` of the result; None if it is the magnitude of the value.
         quanta: The quanta of the result.
-        new: For how many steps the operation counts.
+        new: The number of steps of the operation.
         once: True where a single such operation on exact operands is exact if its result fits the dtype.
-        most: The largest magnitude of what is added up on the way; None if that is ``size``.
+        most: The largest magnitude of an intermediate sum; None if it is ``size``.
         exact: For a sum of several terms, which has partial results itself: where all of its terms are exact.
         reach: As in :class:`Estimate`, of a product.
     """
-    dtype, value, own = found.dtype, found.value, found.own
+    dtype, value, own = ordered.dtype, ordered.value, ordered.own
     if dtype not in WIDE:
-        return found
+        return ordered
     largest, steps, overflows = float(finfo(dtype).max), steps_of(operands, new), np.zeros((), bool)
     several = exact is not None
     if size is not None and (several or steps.bit_count() > 1):
         overflows = size > largest
     if reach is not None and any(operand.reach is not None for operand in operands):
         overflows = overflows | (reach[1] > largest) & np.isfinite(value)
-        # A partial product may be flushed to zero, and its term with it: at most all of them, or tiny times the others.
+        # If a partial product is flushed to zero, its term is lost: at most all terms, or tiny times the other factors.
         tiny, terms = float(finfo(dtype).tiny), np.abs(value) if size is None else size
         lost = np.where((reach[0] < tiny) & np.isfinite(value), np.fmin(terms, tiny * reach[1]), 0)
-        own = np.asarray(lost + found.owns) if np.any(lost > 0) else own
+        own = np.asarray(lost + ordered.owns) if np.any(lost > 0) else own
     for operand in operands:
         some = operand.overflows
         if some is not None:
@@ -391,19 +392,19 @@ def in_any_order(
 
 
 def fits(value: Any, dtype: np.dtype[Any]) -> Any:
-    """True where a wide value fits the dtype. It is then the result of one correctly rounded operation."""
+    """Returns where a wide value fits the dtype. There one correctly rounded operation gives exactly this value."""
     return (value.astype(dtype).astype(value.dtype) == value) | np.isnan(value)
 
 
 @contextlib.contextmanager
 def in_double(on: bool = True) -> Iterator[None]:
-    """Has JAX compute on the CPU, with x64 mode on or off."""
+    """Makes JAX compute on the CPU, with x64 mode on or off."""
     with jax.enable_x64(on), jax.default_device(jax.local_devices(backend="cpu")[0]):
         yield
 
 
 def by_jax(primitive: Any, operands: list[Array], params: dict[str, Any]) -> list[Array]:
-    """Results of one primitive, on the CPU, in the dtypes of its operands."""
+    """Returns the results of one primitive, on the CPU, in the dtypes of its operands."""
     with in_double():
         results = primitive.bind(*map(jax.numpy.asarray, operands), **params)
         return [np.asarray(result) for result in (results if primitive.multiple_results else [results])]

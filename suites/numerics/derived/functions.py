@@ -1,8 +1,8 @@
 """Gives the accuracy and the slope of each function of one number, for :mod:`suites.numerics.derived.reference`.
 
-The error of a function, in units of u, is the larger of two figures, with some room. One is documented by NVIDIA for
-CUDA (C++ Programming Guide, "Mathematical Functions"; 1 ulp is 2 u; XLA divides with ``div.full.f32``, 2 ulp by the PTX
-ISA). The other was measured with XLA's functions on a CPU, in all dtypes, with 400 000 arguments of each of several
+The error of a function, in units of u, is a little more than the larger of two figures. NVIDIA documents one for CUDA
+(C++ Programming Guide, "Mathematical Functions"; 1 ulp is 2 u; XLA divides with ``div.full.f32``, 2 ulp by the PTX
+ISA). The other was measured with XLA's functions on a CPU, in all dtypes, with 400 000 arguments in each of several
 ranges.
 """
 
@@ -39,9 +39,9 @@ class Function:
         change: Takes an argument v, the bound b of its error, and the value f(v). Returns a bound of
             ``|f(v + d) - f(v)|`` for all ``|d| <= b``. It is infinite where b reaches a pole of the function.
         ulps: The error of the function itself, in units of u; a function of the argument if it depends on that.
-        poles: Whether an infinite change means that nothing is known. Otherwise it means an overflow.
+        poles: Whether an infinite change means that the result is unknown. Otherwise it means an overflow.
         scales: Whether a kernel may divide the argument by a number first, and multiply the result afterwards.
-        ulps_in_double: The ``ulps`` of float64; None if float64 has no others.
+        ulps_in_double: The ``ulps`` of float64; None if they are the same.
     """
 
     value: Callable[[Any], Any]
@@ -52,7 +52,7 @@ class Function:
     ulps_in_double: float | None = None
 
     def __call__(self, operand: Estimate, dtype: np.dtype[Any]) -> Estimate:
-        """The estimate of the result."""
+        """Returns the estimate of the result."""
         value = np.asarray(self.value(operand.value))
         ulps = self.ulps(operand.value) if callable(self.ulps) else self.ulps
         ulps = self.ulps_in_double if dtype == np.float64 and self.ulps_in_double else ulps
@@ -82,7 +82,7 @@ def _logistic(v: Any) -> Any:
 
 
 def _sqrt_change(v: Any, b: Any, f: Any) -> Any:
-    """``sqrt(v) - sqrt(v - b)`` without cancellation. A kernel's argument is taken as not negative where v is not."""
+    """``sqrt(v) - sqrt(v - b)`` without cancellation. If v is not negative, the kernel's argument is not either."""
     below = np.where(v >= b, b / (f + np.sqrt(np.maximum(v - b, 0))), np.sqrt(np.abs(v) + b))
     return np.where((v < 0) & (v + b >= 0), np.inf, below)
 
@@ -97,7 +97,7 @@ def _erf_change(v: Any, b: Any, f: Any) -> Any:
 
 
 def _in_double(primitive: Any) -> Callable[[Array], Array]:
-    """A function that NumPy lacks, by XLA, which is exact to a few units of float64."""
+    """Returns a function that NumPy does not have, computed by XLA with an error of a few units of float64."""
 
     def value(v: Array) -> Array:
         return by_jax(primitive, [v.astype(np.float64)], {})[0].astype(v.dtype)
@@ -141,7 +141,7 @@ FUNCTIONS: dict[str, Function] = {
     "acosh": Function(np.arccosh, lambda v, b, f: b / np.sqrt(np.maximum((v - b) ** 2 - 1, 0)), 10, poles=True),
     # The roundings of 1 / (1 + exp(-x)), see suites.ops.sigmoid.
     "logistic": Function(_logistic, lambda v, b, f: b / (4 * np.cosh(nearest(v, b) / 2) ** 2), 10),
-    # In float64 that allows for the error of truth, which is computed in float64 itself.
+    # The float64 figure includes the error of the truth, which is computed in float64 too.
     "erf": Function(_in_double(jax.lax.erf_p), _erf_change, 10, ulps_in_double=20),
     # The error of exp(-x**2) grows with the square. Beyond 30 the result is zero in every dtype.
     "erfc": Function(_in_double(jax.lax.erfc_p), _erf_change, lambda v: 24 + np.minimum(v * v, 900)),

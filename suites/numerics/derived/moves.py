@@ -1,7 +1,7 @@
 """Moves errors with their elements through gathers, sorts and scatters, for :mod:`suites.numerics.derived.reference`.
 
 Each element of such a result is an element of one of the operands. JAX applies most of these operations to an array of
-positions, and the result says which element goes where. So JAX need not support the wide type of the values.
+positions, whose result tells which element goes where. So JAX need not support the wide type of the values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from suites.numerics.derived.sums import summed
 
 
 def _moved(function: Callable[[Array, Params], Any]) -> Rule:
-    """The rule of a move that NumPy makes without copying, of all elements of one operand."""
+    """Returns the rule of a move of all elements of one operand, which NumPy makes without a copy."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         return [operands[0].moved(lambda array: function(array, params))]
@@ -32,20 +32,20 @@ def _concatenate(operands: Operands, params: Params, outs: list[Any]) -> Operand
 
 
 def _pad(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    """The rule of a pad: NumPy spreads the elements, and a negative width takes some away at an end."""
+    """The rule of a pad: it spreads the elements, and a negative width removes some at an end."""
     config, shape = params["padding_config"], outs[0].shape
     starts, steps = [low for low, _, _ in config], [inner + 1 for _, _, inner in config]
 
     def padded(arrays: list[Array]) -> Array:
-        found = np.full(shape, arrays[1], arrays[0].dtype)
+        result = np.full(shape, arrays[1], arrays[0].dtype)
         # The first and the last elements that lie within the result.
         first = [-(min(start, 0) // step) for start, step in zip(starts, steps, strict=True)]
         ends = [max(-((start - extent) // step), 0) for start, step, extent in zip(starts, steps, shape, strict=True)]
         source = arrays[0][tuple(map(slice, first, ends))]
         at = [start + step * skipped for start, step, skipped in zip(starts, steps, first, strict=True)]
-        places = zip(at, steps, source.shape, strict=True)
-        found[tuple(slice(place, place + step * count, step) for place, step, count in places)] = source
-        return found
+        axes = zip(at, steps, source.shape, strict=True)
+        result[tuple(slice(start, start + step * count, step) for start, step, count in axes)] = source
+        return result
 
     return [joined(operands, padded)]
 
@@ -63,13 +63,13 @@ def _broadcast(array: Array, params: Params) -> Array:
     return np.broadcast_to(array.reshape(shape), params["shape"])
 
 
-def _taken(sources: Operands, positions: Array) -> Estimate:
-    """The elements at these positions of the sources, which are laid one after the other."""
+def _take(sources: Operands, positions: Array) -> Estimate:
+    """Returns the elements at these positions of the concatenated sources."""
     return joined(sources, lambda arrays: np.concatenate([array.reshape(-1) for array in arrays])[positions])
 
 
 def _positions(sources: Operands) -> list[Array]:
-    """An array of positions for each source. The numbers go on from one source to the next."""
+    """Returns an array of positions for each source. The positions continue from one source to the next."""
     ends = np.cumsum([source.value.size for source in sources])
     kind = np.int32 if ends[-1] < 2**31 else np.int64
     return [
@@ -85,16 +85,16 @@ def _exact(estimate: Estimate, what: str) -> Array:
 
 
 def _in_double(estimate: Estimate, exact: Array) -> Any:
-    """The value in a dtype of JAX. An exact value loses nothing."""
+    """Returns an exact value in a dtype of JAX."""
     return exact.astype(np.float64) if estimate.is_float else exact
 
 
 def by_positions(primitive: Any, operands: Operands, params: Params) -> Operands:
-    """The results of a primitive of :data:`SOURCES`."""
+    """Returns the results of a primitive of :data:`SOURCES`."""
     count = SOURCES[primitive.name]
     sources, others = operands[:count], operands[count:]
     indices = [_exact(other, f"an index of `{primitive.name}`") for other in others]
-    return [_taken(sources, result) for result in by_jax(primitive, [*_positions(sources), *indices], params)]
+    return [_take(sources, result) for result in by_jax(primitive, [*_positions(sources), *indices], params)]
 
 
 def _gather(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -104,7 +104,7 @@ def _gather(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     if fill is None:
         fill = np.nan if source.is_float else np.iinfo(source.dtype).min if source.dtype.kind == "i" else True
     filler = Estimate(np.full(1, fill, source.value.dtype), None, source.dtype)
-    return [_taken([source, filler], positions)]  # position -1 is the last
+    return [_take([source, filler], positions)]  # position -1 is the last
 
 
 def _sort(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -118,7 +118,7 @@ def _sort(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     arrays: list[Any] = [*exact, *_positions(operands[:1])]
     with in_double():
         ordered: Any = jax.lax.sort(arrays, dimension=axis, is_stable=True, num_keys=len(keys))
-    return [_taken([operand], np.asarray(ordered[-1])) for operand in operands]
+    return [_take([operand], np.asarray(ordered[-1])) for operand in operands]
 
 
 def _top_k(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -131,9 +131,9 @@ def _top_k(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _targets(operands: Operands, params: Params) -> tuple[Array, Array]:
-    """The position in the operand of each element of the updates, and whether the element is kept.
+    """Returns the position in the operand of each element of the updates, and whether it is inside the operand.
 
-    The transpose of a scatter that adds gives each update what stands at its target, or zero where it has none.
+    The transpose of a scatter that adds returns for each update the element at its target, or zero without a target.
     """
     (positions,), updates = _positions(operands[:1]), np.zeros(operands[2].value.shape)
     indices = _exact(operands[1], "an index of a scatter")
@@ -143,33 +143,33 @@ def _targets(operands: Operands, params: Params) -> tuple[Array, Array]:
         return jax.lax.scatter_add(start, indices, updates, params["dimension_numbers"], mode=params["mode"])
 
     with in_double():
-        (found,) = jax.linear_transpose(added, updates)(positions + 1.0)
-    targets = np.asarray(found).reshape(-1).astype(np.int64) - 1
+        (transposed,) = jax.linear_transpose(added, updates)(positions + 1.0)
+    targets = np.asarray(transposed).reshape(-1).astype(np.int64) - 1
     return targets, targets >= 0
 
 
 def _scatter(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     """The rule of a scatter whose updates replace elements."""
     source, _, updates = operands
-    targets, kept = _targets(operands, params)
+    targets, inside = _targets(operands, params)
     if params.get("update_jaxpr") is not None:
         raise Underivable("no bound is derived through `scatter` with a function")
     positions = _positions([source])[0].reshape(-1).copy()
-    if np.unique(targets[kept]).size != targets[kept].size:
+    if np.unique(targets[inside]).size != targets[inside].size:
         raise Underivable("`scatter` writes an element twice, in no particular order")
-    positions[targets[kept]] = source.value.size + np.flatnonzero(kept)
-    return [_taken([source, updates], positions.reshape(source.value.shape))]
+    positions[targets[inside]] = source.value.size + np.flatnonzero(inside)
+    return [_take([source, updates], positions.reshape(source.value.shape))]
 
 
 def _scatter_add(sign: int) -> Rule:
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         source, _, updates = operands
-        targets, kept = _targets(operands, params)
-        targets = targets[kept]
+        targets, inside = _targets(operands, params)
+        targets = targets[inside]
 
         def added(start: Array, terms: Array) -> Array:
             total = np.array(start).reshape(-1)
-            np.add.at(total, targets, terms.reshape(-1)[kept])
+            np.add.at(total, targets, terms.reshape(-1)[inside])
             return total.reshape(source.value.shape)
 
         value = added(source.value, sign * updates.value)
@@ -181,8 +181,8 @@ def _scatter_add(sign: int) -> Rule:
         roundings = np.maximum(roundings - ((source.value == 0) & (source.owns == 0)), 0)
         quanta = min(float(np.min(each.terms_quanta, initial=np.inf)) for each in (source, updates))
         exact = bool(np.all(source.is_exact) and np.all(updates.is_exact))
-        found = summed(value, sizes, errors, roundings, outs[0].dtype)
-        return [in_any_order(found, [source, updates], sizes, quanta, exact=exact)]
+        estimate = summed(value, sizes, errors, roundings, outs[0].dtype)
+        return [in_any_order(estimate, [source, updates], sizes, quanta, exact=exact)]
 
     return apply
 
@@ -213,7 +213,7 @@ FOR_INTEGERS = {
     *("reshape", "broadcast_in_dim", "transpose", "squeeze", "slice", "rev", "copy", "stop_gradient"),
     *("concatenate", "pad"),
 }
-"""Primitives whose rules treat exact integers as XLA does, without compiling anything."""
+"""Primitives whose rules compute exact integers like XLA, without compiling anything."""
 
 FOR_COMPLEX = {*FOR_INTEGERS, "optimization_barrier", "gather", "scatter", "scatter-add", "scatter-sub"}
 """Primitives whose rules hold for complex numbers, besides :data:`SOURCES`."""

@@ -1,12 +1,12 @@
-"""Derives truth and error bounds from a reference, for users who write an operator without writing its ``truth``.
+"""Derives truth and error bounds from a reference, for operators without a declared ``truth``.
 
 The reference is traced in the tested dtypes to a jaxpr. The jaxpr is then evaluated operation by operation on estimates
 (:mod:`suites.numerics.derived.estimate`): a true value in a wide type, with a bound on the error of any kernel that
 computes the same function in the tested dtypes. The bound holds for every order of sums and products.
 
 Long loops, primitives without a rule and arrays of very many elements have no derived bound. They get the tolerance
-that :func:`suites.derived_truth` documents. Their truth is computed in the same way, by the values of the rules alone:
-XLA flushes subnormal numbers to zero, and a GPU does not, so that they compare differently.
+that :func:`suites.derived_truth` documents. Their truth is the values of the rules, without the errors. It is not
+computed by XLA, whose threads flush subnormal numbers to zero, while a GPU does not: comparisons would differ.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from suites.numerics.derived.estimate import (
     of_input,
 )
 from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
+from suites.numerics.jaxpr import CALLS, callee, equations, evaluate, jaxpr_of, jaxprs
 from suites.numerics.precision import needs_x64
-from suites.numerics.traced import CALLS, called, equations, evaluated, jaxprs, traced
 
 MOST_APPLIED = 128
-"""Operations in all steps of a loop up to which it is followed: a step of Python takes thousands of times XLA's."""
+"""Most operations, in all steps, of a loop with a derived bound: Python takes thousands of times as long as XLA."""
 
 MOST_ELEMENTS = 1 << 28
-"""Elements of all results in the reference up to which they are followed: it takes a minute and a few GiB."""
+"""Most elements of all results in a reference with a derived bound: they take a minute and a few GiB."""
 
 MOST_BY_NUMPY = 1 << 20
-"""Elements of all results up to which truth without a bound is computed by NumPy: it takes a second."""
+"""Most elements of all results if NumPy computes a truth without a bound: they take a second."""
 
 GROWTH = 1024
-"""How many times the largest value that a loop has carried so far the sum of absolute values may be."""
+"""Largest ``S`` of a value that a loop carries, relative to the largest value that it has carried so far."""
 
 TOLERANCE = {"float16": 32, "bfloat16": 32, **dict.fromkeys(("float32", "float64", "complex64", "complex128"), 1024)}
 """Default tolerances, in units of u: 1.6e-2 for float16, 1.2e-1 for bfloat16, 6.1e-5 for float32, 1.1e-13 for float64.
@@ -61,7 +61,7 @@ Arrays = tuple[Array, ...]
 def derived_truth(
     reference: Reference, inputs: Arrays, tolerance: float | None = None, *, keeps_unknown: bool = False
 ) -> Truth:
-    """True results of a reference, with the error that any reasonable kernel may have.
+    """Returns the true results of a reference, with the largest error of any reasonable kernel.
 
     The error of an element has three parts. If the operands of an operation ``f`` have the errors ``b_i``, its result
     has the error ``sum |df/dx_i| b_i + C u |f|``, with ``C`` from :mod:`suites.numerics.derived.functions`. The n
@@ -70,11 +70,11 @@ def derived_truth(
     :mod:`suites.numerics.error_model`. There is no error where no order rounds anything
     (:mod:`suites.numerics.quanta`).
 
-    Integers and booleans are exact. Where one depends on a rounded number that is within its error of a threshold, both
-    answers are accepted. Where some order overflows, infinity and NaN are accepted too. Where nothing is known of an
-    element, because a divisor may be zero for instance, its margin is infinite, and the judge leaves it out.
+    Integers and booleans are exact. If one depends on a rounded number whose distance from a threshold is within its
+    error, both values are accepted. Where some order overflows, infinity and NaN are accepted too. If an element is
+    unknown, for example because a divisor may be zero, its margin is infinite, and the judge leaves it out.
 
-    If no bound can be derived, or ``tolerance`` is given, truth is the reference on inputs that are widened to float64.
+    If no bound can be derived, or with ``tolerance``, truth is the reference on inputs that are widened to float64.
     The accepted error of an element is then ``tolerance * (|truth| + max |truth|)``, with the largest finite result of
     that output. The default tolerance is 1024 u for float32 and float64, 32 u for float16 and bfloat16.
 
@@ -82,8 +82,8 @@ def derived_truth(
         reference: A function of arrays that returns an array or a pytree of arrays, written with ``jax.numpy``.
         inputs: Its arguments, in the tested dtypes.
         tolerance: Used instead of a derived bound.
-        keeps_unknown: Whether an element whose bound is infinite keeps it, for a judge that leaves such elements out.
-            Otherwise all elements get the tolerance then.
+        keeps_unknown: Whether elements may have infinite bounds, for a judge that leaves such elements out. If not, one
+            integer with an infinite bound makes all elements get the tolerance.
 
     Raises:
         TypeError: An output has a dtype that cannot be judged, such as float8.
@@ -95,15 +95,15 @@ def derived_truth(
             return Truth(_derived(reference, inputs, keeps_unknown=keeps_unknown))
         except Underivable:
             pass
-    return Truth(_tolerated(reference, inputs, tolerance))
+    return Truth(_with_tolerance(reference, inputs, tolerance))
 
 
 def explain_truth(reference: Reference, inputs: Arrays) -> str:
-    """Says whether a bound is derived for these inputs, and otherwise why a tolerance is used."""
+    """Returns whether a bound is derived for these inputs, or why a tolerance is used, as text."""
     try:
         outputs = _derived(reference, inputs)
     except Underivable as reason:
-        for expected in _tolerated(reference, inputs, None):
+        for expected in _with_tolerance(reference, inputs, None):
             if expected.dtype in WIDE:
                 tolerance = f"{_default(expected.dtype):.1e}".replace("e-0", "e-")
                 return f"tolerance {tolerance} of the largest result, because {reason}"
@@ -115,7 +115,7 @@ def explain_truth(reference: Reference, inputs: Arrays) -> str:
 
 def _derived(reference: Reference, inputs: Arrays, *, keeps_unknown: bool = False) -> tuple[Expected, ...]:
     try:
-        closed = traced(reference, inputs)
+        closed = jaxpr_of(reference, inputs)
     except jax.errors.JAXTypeError as error:
         raise Underivable(f"the reference cannot be traced ({type(error).__name__})") from error
     if elements(closed.jaxpr) > MOST_ELEMENTS:
@@ -132,9 +132,9 @@ def _expected(index: int, result: Estimate, keeps_unknown: bool) -> Expected:
             return exact(result.value)
         return Expected(result.value, result.dtype, np.zeros(result.value.shape), overflows=_overflows(result))
     if not keeps_unknown and not result.is_float and np.isinf(result.error).any():
-        place = [int(i) for i in np.unravel_index(np.argmax(np.isinf(result.error)), result.error.shape)]
-        raise Underivable(f"the bound of output {index}{place} is infinite")
-    # Where nothing is known, truth may be anything: a divisor that is zero here need not be so in a kernel.
+        where = [int(i) for i in np.unravel_index(np.argmax(np.isinf(result.error)), result.error.shape)]
+        raise Underivable(f"the bound of output {index}{where} is infinite")
+    # An unknown element may have any truth: a divisor that is zero here need not be zero in a kernel.
     lost = np.isinf(result.error) & ~np.isfinite(result.value)
     value = np.where(lost, 0, result.value).astype(result.value.dtype) if lost.any() else result.value
     return Expected(value, result.dtype, result.error, overflows=_overflows(result))
@@ -143,12 +143,12 @@ def _expected(index: int, result: Estimate, keeps_unknown: bool) -> Expected:
 def _overflows(result: Estimate) -> Array | None:
     if result.size is None or not result.is_float:
         return None
-    found = np.isinf(result.size) & np.isfinite(result.value)
-    return found if found.any() else None
+    mask = np.isinf(result.size) & np.isfinite(result.value)
+    return mask if mask.any() else None
 
 
 def elements(jaxpr: Any) -> int:
-    """How many elements all operations of a jaxpr compute; products of matrices count each product."""
+    """Returns how many elements all operations of a jaxpr compute; products of matrices count each product."""
     total = 0
     for equation in jaxpr.eqns:
         own = sum(math.prod(variable.aval.shape) for variable in equation.outvars)
@@ -161,11 +161,11 @@ def elements(jaxpr: Any) -> int:
 
 
 def _apply(by_rule: ByRule, equation: Any, operands: list[Estimate]) -> list[Estimate]:
-    """The results of one equation. If it calls no function, ``by_rule`` gives them."""
+    """Returns the results of one equation; ``by_rule`` computes them if it calls no function."""
     primitive, params = equation.primitive, equation.params
     outs = [variable.aval for variable in equation.outvars]
     if primitive.name in CALLS:
-        return _inside(by_rule, called(params), operands)
+        return _inside(by_rule, callee(params), operands)
     if primitive.name == "cond":
         which, *rest = operands
         if which.error is not None and which.error.any():
@@ -182,24 +182,24 @@ def _apply(by_rule: ByRule, equation: Any, operands: list[Estimate]) -> list[Est
         except Underivable:
             if by_rule is not _by_value:
                 raise
-    return _overflowing(operands, by_rule(equation, operands, outs))
+    return _with_overflows(operands, by_rule(equation, operands, outs))
 
 
-def _overflowing(operands: list[Estimate], results: list[Estimate]) -> list[Estimate]:
-    """The results, with an infinite size where an operand may overflow in a kernel: the result may be anything there.
+def _with_overflows(operands: list[Estimate], results: list[Estimate]) -> list[Estimate]:
+    """Returns the results with an infinite size where an operand may overflow in a kernel, which makes them unknown.
 
-    A choice is no such result, unless what it chooses is.
+    Results with a size or steps are unchanged: their rules do this.
     """
-    found = [each for each in (operand.overflows for operand in operands) if each is not None]
-    if not found:
+    masks = [each for each in (operand.overflows for operand in operands) if each is not None]
+    if not masks:
         return results
     marked = []
     for result in results:
         if not result.is_float or result.size is not None or result.steps:
-            marked.append(result)  # its rule says it
+            marked.append(result)
             continue
         where = np.zeros(result.value.shape, bool)
-        for each in found:
+        for each in masks:
             where = where | (each if each.shape == where.shape else each.any())
         size = np.where(where & np.isfinite(result.value), np.inf, np.abs(result.value))
         marked.append(dataclasses.replace(result, size=size))
@@ -233,7 +233,7 @@ _FOR_INTEGERS = rules.FOR_INTEGERS | moves.FOR_INTEGERS
 
 
 def _only_exact_integers(operands: list[Estimate], outs: list[Any]) -> bool:
-    """Whether JAX itself can compute the result: it wraps, shifts and divides exact integers as kernels do."""
+    """Tells whether JAX itself can compute the result: it wraps, shifts and divides exact integers like kernels."""
     return all(np.dtype(out.dtype).kind in "iub" for out in outs) and not any(
         operand.is_float or operand.error is not None for operand in operands
     )
@@ -243,15 +243,15 @@ ByRule = Callable[[Any, list[Estimate], list[Any]], list[Estimate]]
 
 
 def _inside(by_rule: ByRule, jaxpr: Any, operands: Sequence[Estimate]) -> list[Estimate]:
-    return evaluated(jaxpr, operands, functools.partial(_apply, by_rule), of_constant)
+    return evaluate(jaxpr, operands, functools.partial(_apply, by_rule), of_constant)
 
 
-def _applied(jaxpr: Any) -> int:
-    """How many operations a jaxpr applies; a loop of unknown length counts as one step."""
+def _count_applied(jaxpr: Any) -> int:
+    """Returns how many operations a jaxpr applies; a loop of unknown length counts as one step."""
     total = 0
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         inner = jaxprs(equation.params.values())
-        total += int(equation.params.get("length", 1) or 1) * sum(map(_applied, inner)) if inner else 1
+        total += int(equation.params.get("length", 1) or 1) * sum(map(_count_applied, inner)) if inner else 1
     return total
 
 
@@ -262,7 +262,7 @@ def _scan(by_rule: ByRule, params: dict[str, Any], operands: list[Estimate]) -> 
         consts, carries = params["num_consts"], params["num_carry"]
     else:  # since jax 0.11.2
         consts, carries, _ = map(len, params["ft_in"].unpack())
-    if length * _applied(body) > MOST_APPLIED:
+    if length * _count_applied(body) > MOST_APPLIED:
         raise Underivable(f"a `scan` of {length} steps applies more than {MOST_APPLIED} operations")
     fixed, carry, rows = operands[:consts], operands[consts : consts + carries], operands[consts + carries :]
     peaks = [np.abs(each.value) for each in carry]
@@ -272,7 +272,7 @@ def _scan(by_rule: ByRule, params: dict[str, Any], operands: list[Estimate]) -> 
     for step in order:
         here = [row.moved(operator.itemgetter(step)) for row in rows]
         results = _inside(by_rule, body, [*fixed, *carry, *here])
-        carry, peaks = _carried(results[:carries], peaks)
+        carry, peaks = _carry(results[:carries], peaks)
         for stack, result in zip(stacks, results[carries:], strict=True):
             stack.append(result)
     for stack, aval in zip(stacks, avals, strict=True):
@@ -282,34 +282,34 @@ def _scan(by_rule: ByRule, params: dict[str, Any], operands: list[Estimate]) -> 
 
 
 def _while(by_rule: ByRule, params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
-    """Follows each step of a loop that counts. The end of another, such as of Newton's, is a choice of its author."""
-    asked = [atom.aval for each in equations(params["cond_jaxpr"].jaxpr) for atom in each.invars]
-    if by_rule is not _by_value and any(np.dtype(aval.dtype).kind not in "iub" for aval in asked):
+    """Follows each step of a loop with a counter. A loop that ends by a comparison of floats has no derived bound."""
+    atoms = [atom.aval for each in equations(params["cond_jaxpr"].jaxpr) for atom in each.invars]
+    if by_rule is not _by_value and any(np.dtype(aval.dtype).kind not in "iub" for aval in atoms):
         raise Underivable("a `while` loop ends by a comparison of floats")
     ends = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
     fixed, consts, carry = operands[: ends[0]], operands[ends[0] : ends[1]], operands[ends[1] :]
     peaks = [np.abs(each.value) for each in carry]
-    for _ in range(MOST_APPLIED // max(1, _applied(params["body_jaxpr"]))):
+    for _ in range(MOST_APPLIED // max(1, _count_applied(params["body_jaxpr"]))):
         (goes_on,) = _inside(by_rule, params["cond_jaxpr"], [*fixed, *carry])
         if goes_on.error is not None and goes_on.error.any():
             raise Underivable("the end of a `while` loop depends on a rounded number")
         if not goes_on.value:
             return carry
-        carry, peaks = _carried(_inside(by_rule, params["body_jaxpr"], [*consts, *carry]), peaks)
+        carry, peaks = _carry(_inside(by_rule, params["body_jaxpr"], [*consts, *carry]), peaks)
     raise Underivable(f"a `while` loop applies more than {MOST_APPLIED} operations")
 
 
 _LOOPS = {"scan": _scan, "while": _while}
 
 
-def _carried(results: list[Estimate], peaks: list[Array]) -> tuple[list[Estimate], list[Array]]:
-    """What a step of a loop carries on, and the largest values that the loop has carried."""
+def _carry(results: list[Estimate], peaks: list[Array]) -> tuple[list[Estimate], list[Array]]:
+    """Returns the values that a step passes to the next one, and the largest values that any step has passed."""
     peaks = [np.fmax(peak, np.abs(each.value)) for peak, each in zip(peaks, results, strict=True)]
     return [_limited(each, peak) for each, peak in zip(results, peaks, strict=True)], peaks
 
 
 def _limited(carried: Estimate, peak: Array) -> Estimate:
-    """What a loop carries on, with ``S`` limited by :data:`GROWTH`: no kernel moves terms through a long loop."""
+    """Returns a carried value with ``S`` limited by :data:`GROWTH`: no kernel moves terms through a long loop."""
     if carried.size is None or not carried.is_float:
         return carried
     most = np.where(np.isinf(carried.size), np.inf, np.maximum(GROWTH * peak, np.abs(carried.value)))
@@ -324,19 +324,19 @@ def _default(dtype: np.dtype[Any]) -> float:
     return TOLERANCE[dtype.name] * float(finfo(dtype).eps) / 2
 
 
-def _tolerated(reference: Reference, inputs: Arrays, tolerance: float | None) -> tuple[Expected, ...]:
-    """The reference in float64, with a tolerance relative to each result and to the largest."""
+def _with_tolerance(reference: Reference, inputs: Arrays, tolerance: float | None) -> tuple[Expected, ...]:
+    """Returns the reference in float64, with a tolerance relative to each result and to the largest one."""
 
     widened = tuple(array.astype(_IN_DOUBLE.get(array.dtype.kind, array.dtype)) for array in inputs)
     try:
-        dtypes = [each.dtype for each in traced(reference, inputs).out_avals]
-        closed = traced(reference, widened, in_double=True)
+        dtypes = [each.dtype for each in jaxpr_of(reference, inputs).out_avals]
+        closed = jaxpr_of(reference, widened, in_double=True)
         if elements(closed.jaxpr) > MOST_BY_NUMPY:
             raise Underivable("it is computed by XLA")
         with np.errstate(all="ignore"):
-            found = _inside(_by_value, closed, [_exact(array) for array in widened])
-        values = [each.value for each in found]
-    except (Underivable, TypeError):  # no jaxpr that NumPy can follow, with keys of random numbers for instance
+            estimates = _inside(_by_value, closed, [_exact(array) for array in widened])
+        values = [each.value for each in estimates]
+    except (Underivable, TypeError):  # NumPy cannot compute the jaxpr, for example with keys of random numbers
         with in_double(needs_x64(*(each.dtype for each in inputs))):
             dtypes = [np.asarray(leaf).dtype for leaf in jax.tree.leaves(reference(*map(jnp.asarray, inputs)))]
         with in_double():
@@ -349,19 +349,19 @@ def _exact(array: Array) -> Estimate:
 
 
 _BY_XLA = {"dot_general", "conv_general_dilated"}
-"""Primitives that compare nothing, and that XLA computes much faster."""
+"""Primitives without comparisons that XLA computes much faster."""
 
 
 def _by_value(equation: Any, operands: list[Estimate], outs: list[Any]) -> list[Estimate]:
-    """The results of an operation without their errors, rounded to their dtypes; by XLA where no rule holds."""
+    """Returns the results of an operation without errors, rounded to their dtypes; by XLA if there is no rule."""
     operands = [Estimate(each.value, None, each.dtype) for each in operands]
     try:
         if equation.primitive.name in _BY_XLA:
             raise Underivable("it is computed by XLA")
-        found = [each.value for each in _by_rule(equation, operands, outs)]
+        values = [each.value for each in _by_rule(equation, operands, outs)]
     except Underivable:
-        found = by_jax(equation.primitive, [each.value.astype(each.dtype) for each in operands], equation.params)
-    return [_exact(np.asarray(value).astype(out.dtype)) for value, out in zip(found, outs, strict=True)]
+        values = by_jax(equation.primitive, [each.value.astype(each.dtype) for each in operands], equation.params)
+    return [_exact(np.asarray(value).astype(out.dtype)) for value, out in zip(values, outs, strict=True)]
 
 
 def _near(value: Array, dtype: np.dtype[Any], tolerance: float | None) -> Expected:

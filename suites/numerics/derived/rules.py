@@ -39,13 +39,13 @@ Rule = Callable[[Operands, Params, list[Any]], Operands]
 
 
 # Arithmetic. The error is the largest change of the exact result within the bounds of the operands, in the order of the
-# reference. What other orders add follows from the sizes.
+# reference. The error that other orders add follows from the sizes.
 
 
 def _step(
     operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, size: Any, quanta: Any, ulps: Any = 1, **more: Any
 ) -> Estimate:
-    """One addition or multiplication.
+    """Returns the estimate of one addition or multiplication.
 
     Args:
         operands: The numbers that are added or multiplied.
@@ -59,13 +59,13 @@ def _step(
     """
     value = np.asarray(value).astype(WIDE[dtype], copy=False)
     is_complex = dtype.kind == "c"
-    found = rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4 if is_complex else 1)
+    estimate = rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4 if is_complex else 1)
     new, once = (math.ceil(ulps), False) if is_complex else (1, True)
-    return in_any_order(found, operands, size, quanta, new, once=once, **more)
+    return in_any_order(estimate, operands, size, quanta, new, once=once, **more)
 
 
 def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
-    """The estimate of integers. Exact ones may wrap around; those that depend on a rounded number must not."""
+    """Returns the estimate of integers. Exact ones may wrap around; those that depend on a rounded number must not."""
     if error is None:
         return Estimate(np.asarray(value).astype(dtype, copy=False), None, dtype)
     if (np.abs(np.asarray(value, np.float64)) + error >= np.iinfo(dtype).max).any():
@@ -75,7 +75,7 @@ def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
 
 
 def _integers(function: Any, rule: Rule) -> Rule:
-    """The rule, except that NumPy computes exact integers: it wraps them around as XLA does."""
+    """Returns the rule, except that NumPy computes exact integers, which it wraps around like XLA."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         if any(operand.is_float or operand.error is not None for operand in operands):
@@ -86,19 +86,19 @@ def _integers(function: Any, rule: Rule) -> Rule:
     return apply
 
 
-def _added(sign: int) -> Rule:
+def _add(sign: int) -> Rule:
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x, y), dtype = operands, outs[0].dtype
         value = x.value + y.value if sign > 0 else x.value - y.value
         if dtype not in WIDE:
             return [of_integers(value, x.errors + y.errors, dtype)]
         quanta = np.minimum(x.terms_quanta, y.terms_quanta)
-        found = _step(operands, dtype, value, x.owns + y.owns, x.sizes + y.sizes, quanta)
+        estimate = _step(operands, dtype, value, x.owns + y.owns, x.sizes + y.sizes, quanta)
         if x.reach is None and y.reach is None:
-            return [found]
+            return [estimate]
         # a (b c + d) + e may be (a b) c + (a d + e): the factors of a product may come together after a sum.
         reach = np.minimum(x.factors[0], y.factors[0]), np.maximum(x.factors[1], y.factors[1])
-        return [dataclasses.replace(found, reach=reach)]
+        return [dataclasses.replace(estimate, reach=reach)]
 
     return apply
 
@@ -134,14 +134,14 @@ def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     ulps: Any = COMPLEX_DIVISION
     quanta: Any = 0.0
     once: Any = False
-    settled = None
+    formulas_agree = None
     if not x.is_complex:
         # A GPU may round a quotient even if it fits, unless the divisor is a power of two. And a mean may be a running
         # one, which is divided by each number on the way.
         power = np.abs(np.frexp(y.value)[0]) == 0.5
         quanta = np.where(power & ~(x.summed & (np.abs(y.value) > 2)), x.terms_quanta / np.abs(y.value), 0)
         once = power
-        settled = _by_any_formula(x, y, value, dtype)
+        formulas_agree = _by_any_formula(x, y, value, dtype)
         ulps = np.where(power, 1, DIVISION)
     error: Any = np.zeros((), value.real.dtype)
     zero: Any = False
@@ -151,25 +151,25 @@ def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         zero = (np.abs(y.value) <= y.errors) & ((y.errors > 0) | (np.abs(x.value) <= x.owns) & (x.owns > 0))
     if y.overflows is not None:
         error = np.where(y.overflows, np.maximum(error, np.abs(value)), error)
-    found = rounded(value, error, dtype, ulps, unknown=unknown(x, y) | zero)
+    estimate = rounded(value, error, dtype, ulps, unknown=unknown(x, y) | zero)
     size = None if x.size is None else x.sizes / np.abs(y.value)
     reach = None
     if x.reach is not None and not x.is_complex:
         low, high = y.ended().factors
         reach = x.reach[0] / high, x.reach[1] / low
     # Each term may be divided, or multiplied by the reciprocal.
-    found = in_any_order(found, [x, y.ended()], size, quanta, 2 if x.steps else 1, once=once, reach=reach)
-    return [dataclasses.replace(found, settled=settled)]
+    estimate = in_any_order(estimate, [x, y.ended()], size, quanta, 2 if x.steps else 1, once=once, reach=reach)
+    return [dataclasses.replace(estimate, formulas_agree=formulas_agree)]
 
 
 def _by_any_formula(x: Estimate, y: Estimate, value: Array, dtype: np.dtype[Any]) -> Any:
-    """True where a quotient of exact numbers fits, and so does a product with the rounded reciprocal; None if not."""
+    """Returns where a quotient of exact numbers fits the dtype, and equals the product with the rounded reciprocal."""
     if x.steps or y.steps:
         return None
-    settled = fits(value, dtype) & (x.errors == 0) & (y.errors == 0)
+    agree = fits(value, dtype) & (x.errors == 0) & (y.errors == 0)
     for each in {dtype, np.promote_types(dtype, np.float32), np.dtype(np.float64)}:
-        settled &= x.value.astype(each) * (each.type(1) / y.value.astype(each)) == value
-    return settled
+        agree &= x.value.astype(each) * (each.type(1) / y.value.astype(each)) == value
+    return agree
 
 
 def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -186,13 +186,13 @@ def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operand
     end = np.abs(x.value) + errors if n > 0 else nearest(x.value, errors)
     zero = (end == 0) & (errors > 0) if n < 0 else False
     error = np.where(errors > 0, abs(n) * end ** float(n - 1) * errors, 0)
-    found = rounded(value, error, dtype, ulps, unknown=unknown(x) | zero)
+    estimate = rounded(value, error, dtype, ulps, unknown=unknown(x) | zero)
     if n <= 0:
-        return [found]
+        return [estimate]
     a = np.abs(x.value)
     size = None if x.size is None else a**n + n * a ** (n - 1) * (x.sizes - a)
     quanta = 0.0 if np.ndim(x.terms_quanta) == 0 else x.terms_quanta**n
-    return [in_any_order(found, operands, size, quanta, max(abs(n) - 1, 1), once=once)]
+    return [in_any_order(estimate, operands, size, quanta, max(abs(n) - 1, 1), once=once)]
 
 
 def _pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -208,8 +208,8 @@ def _pow(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 def _atan2(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     y, x = operands
-    moved = np.hypot(x.errors, y.errors)
-    error = np.where(moved > 0, moved / np.maximum(np.hypot(x.value, y.value) - moved, 0), 0)
+    distance = np.hypot(x.errors, y.errors)
+    error = np.where(distance > 0, distance / np.maximum(np.hypot(x.value, y.value) - distance, 0), 0)
     # At the negative half of the x axis it jumps by a whole turn.
     jumps = (x.value <= x.errors) & (np.abs(y.value) <= y.errors) & (y.errors > 0)
     error = np.where(jumps, np.inf, error)
@@ -238,7 +238,7 @@ def _of_one(name: str) -> Rule:
 
 
 def _abs(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    """The rule of a magnitude. That of a complex number is rounded, and its square may be flushed to zero."""
+    """The rule of a magnitude. For a complex number it is rounded, and its square may be flushed to zero."""
     (x,) = operands
     if not x.is_complex:
         return [Estimate(np.asarray(np.abs(x.value)), x.error, x.dtype)]
@@ -256,7 +256,7 @@ def _complex(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _extreme(function: Any, sign: int) -> Rule:
-    """The rule of a maximum or minimum of two. The error of an operand counts where it may be the result."""
+    """Returns the rule of a maximum or minimum of two. The error of an operand counts where it may be the result."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         x, y = operands
@@ -276,7 +276,7 @@ def _clamp(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _stair(function: Callable[[Any, Params], Any]) -> Rule:
-    """The rule of a function that rises in steps."""
+    """Returns the rule of a function that rises in steps."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,), dtype = operands, outs[0].dtype
@@ -305,7 +305,7 @@ def _convert(operands: Operands, params: Params, outs: list[Any]) -> Operands:
             return [Estimate(value, None, dtype)]
         return [rounded(value, x.errors, dtype, np.where(once & (x.errors == 0), 0, 1), unknown=unknown(x))]
     if dtype == np.bool_:
-        return [_decided(x.value != 0, np.abs(x.value) <= x.errors, x)]
+        return [_boolean(x.value != 0, np.abs(x.value) <= x.errors, x)]
     if not x.is_float:
         return [of_integers(x.value, x.error, dtype)]
     value = _saturated(x.value, dtype)
@@ -316,13 +316,13 @@ def _convert(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 
 def _jump(function: Callable[[Array], Any], x: Estimate, value: Array) -> Array:
-    """How far a function that rises in steps may be off: its values at both ends of the operand's bounds limit that."""
+    """Returns the error of a function that rises in steps, from its values at both ends of the operand's bounds."""
     doubt = x.doubt
     return np.where(doubt > 0, np.maximum(function(x.value + doubt) - value, value - function(x.value - doubt)), 0)
 
 
 def _saturated(v: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats as integers, as XLA converts them: NaN becomes zero, and numbers beyond the range its nearest end."""
+    """Converts floats to integers like XLA: NaN becomes zero, and numbers beyond the range its nearest end."""
     limits, v = np.iinfo(dtype), np.where(np.isnan(v), 0, np.trunc(v))
     # The largest integer may have no float.
     inside = (v > float(limits.min)) & (v < float(limits.max))
@@ -333,13 +333,13 @@ def _saturated(v: Array, dtype: np.dtype[Any]) -> Array:
 # Comparisons and choices. The error of a boolean is 1 if it may be true or false.
 
 
-def _decided(value: Any, near: Any, *operands: Estimate) -> Estimate:
-    """The estimate of a boolean. It may be true or false where operands with errors are ``near`` the threshold."""
-    undecided: Any = False
+def _boolean(value: Any, near: Any, *operands: Estimate) -> Estimate:
+    """Returns the estimate of a boolean. It may be true or false where operands with errors are near the threshold."""
+    uncertain: Any = False
     for operand in operands:
-        undecided = undecided | (operand.doubt > 0)
-    undecided = np.broadcast_to(undecided & near, np.shape(value))
-    return Estimate(np.asarray(value), undecided.astype(np.float64) if undecided.any() else None, np.dtype(bool))
+        uncertain = uncertain | (operand.doubt > 0)
+    uncertain = np.broadcast_to(uncertain & near, np.shape(value))
+    return Estimate(np.asarray(value), uncertain.astype(np.float64) if uncertain.any() else None, np.dtype(bool))
 
 
 def _comparison(function: Any) -> Rule:
@@ -347,36 +347,36 @@ def _comparison(function: Any) -> Rule:
         x, y = operands
         value = function(x.value, y.value)
         if x is y:  # x != x asks for NaN, and no error of x changes that
-            return [_decided(value, False)]
+            return [_boolean(value, False)]
         reach = x.doubt + y.doubt
         near = np.abs(_in_wide(x.value, reach) - _in_wide(y.value, reach)) <= reach
-        return [_decided(value, near | np.isinf(reach), x, y)]
+        return [_boolean(value, near | np.isinf(reach), x, y)]
 
     return apply
 
 
 def _in_wide(value: Array, errors: Array) -> Array:
-    """A value in the type of its errors. A complex one stays complex."""
+    """Returns a value in the type of its errors. A complex one stays complex."""
     return value if value.dtype.kind == "c" else value.astype(errors.dtype)
 
 
-def _logical(function: Any, settling: bool | None) -> Rule:
-    """The rule of ``and`` and ``or``. An operand with the value ``settling`` settles the result: False for ``and``."""
+def _logical(function: Any, absorbing: bool | None) -> Rule:
+    """Returns the rule of ``and`` and ``or``. An ``absorbing`` operand alone fixes the result: False for ``and``."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         if outs[0].dtype != np.bool_:
             raise Underivable("no bound is derived for the bits of integers that depend on a rounded number")
-        settled: Any = False
-        if settling is not None:
+        is_fixed: Any = False
+        if absorbing is not None:
             for operand in operands:
-                settled = settled | ((operand.errors == 0) & (operand.value == settling))
-        return [_decided(function(*(operand.value for operand in operands)), np.logical_not(settled), *operands)]
+                is_fixed = is_fixed | ((operand.errors == 0) & (operand.value == absorbing))
+        return [_boolean(function(*(operand.value for operand in operands)), np.logical_not(is_fixed), *operands)]
 
     return apply
 
 
 def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    """The rule of a choice. Where it is undecided, the error reaches to the farthest case."""
+    """The rule of a choice. If the choice is uncertain, the error is the distance to the farthest case."""
     which, *cases = operands
     index = np.broadcast_to(which.value.astype(np.intp), outs[0].shape)
 
@@ -385,17 +385,17 @@ def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
             return np.where(index == 1, arrays[1], arrays[0])
         return np.asarray(np.take_along_axis(np.stack(arrays), index[None], 0)[0])
 
-    found = joined(cases, chosen)
+    estimate = joined(cases, chosen)
     if which.error is None:
-        return [found]
-    value, farthest = found.value, np.zeros(())
+        return [estimate]
+    value, farthest = estimate.value, np.zeros(())
     for case in cases:
         equal = (case.value == value) | (case.value != case.value) & (value != value)
         distance = np.where(equal, 0, np.abs(_in_wide(case.value, case.errors) - _in_wide(value, case.errors)))
         farthest = np.maximum(farthest, np.where(np.isnan(distance), np.inf, distance) + case.errors)
-    error = np.where(which.error > 0, farthest, found.owns)
-    exact = None if found.exact is None else found.exact & (which.error == 0)
-    return [dataclasses.replace(found, own=error, exact=exact)]
+    error = np.where(which.error > 0, farthest, estimate.owns)
+    exact = None if estimate.exact is None else estimate.exact & (which.error == 0)
+    return [dataclasses.replace(estimate, own=error, exact=exact)]
 
 
 FOR_COMPLEX = {
@@ -406,9 +406,9 @@ FOR_COMPLEX = {
 
 RULES: dict[str, Rule] = {
     **{name: _of_one(name) for name in FUNCTIONS},
-    "add": _integers(np.add, _added(1)),
-    "add_any": _added(1),
-    "sub": _integers(np.subtract, _added(-1)),
+    "add": _integers(np.add, _add(1)),
+    "add_any": _add(1),
+    "sub": _integers(np.subtract, _add(-1)),
     "mul": _integers(np.multiply, _mul),
     "square": lambda operands, params, outs: _mul([*operands, *operands], params, outs),
     "div": _div,
@@ -440,7 +440,7 @@ RULES: dict[str, Rule] = {
     "gt": _comparison(np.greater),
     "ge": _comparison(np.greater_equal),
     "is_finite": lambda operands, params, outs: [
-        _decided(np.isfinite(operands[0].value), unknown(*operands), *operands)
+        _boolean(np.isfinite(operands[0].value), unknown(*operands), *operands)
     ],
     "and": _logical(np.logical_and, False),
     "or": _logical(np.logical_or, True),
@@ -451,4 +451,4 @@ RULES: dict[str, Rule] = {
 """The rule of each primitive, by its name."""
 
 FOR_INTEGERS = {*("add", "sub", "mul", "max", "min", "eq", "ne", "lt", "le", "gt", "ge", "select_n")}
-"""Primitives whose rules treat exact integers as XLA does, without compiling anything."""
+"""Primitives whose rules compute exact integers like XLA, without compiling anything."""

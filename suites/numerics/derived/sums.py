@@ -22,7 +22,7 @@ FEW_VALUES = 16
 """Terms take few values if a value occurs more often than this on average."""
 
 LOOKED_AT = 4096
-"""Terms of a sum that are looked at to count values."""
+"""Most terms of a sum whose values are counted."""
 
 FOR_COMPLEX = {"reduce_sum", "cumsum", "dot_general"}
 """Primitives whose rules hold for complex numbers."""
@@ -38,7 +38,7 @@ def summed(
     varied: Any = False,
     double: bool = False,
 ) -> Estimate:
-    """The estimate of a sum.
+    """Returns the estimate of a sum.
 
     Args:
         value: The true sum.
@@ -65,30 +65,30 @@ def _reduce_sum(operands: Operands, params: Params, outs: list[Any]) -> Operands
     errors = np.zeros(()) if x.own is None else x.own.sum(axis=axes)
     if not x.is_float:
         return [of_integers(value, errors, dtype)]
-    found = summed(value, sizes, errors, count - 1, dtype, varied=_varied(x.value, axes, dtype))
+    estimate = summed(value, sizes, errors, count - 1, dtype, varied=_varied(x.value, axes, dtype))
     exact = np.broadcast_to(x.is_exact, x.value.shape).all(axis=axes)
-    return [in_any_order(found, [x], sizes, _least(x, axes), 1 if count > 1 else 0, exact=exact)]
+    return [in_any_order(estimate, [x], sizes, _least(x, axes), 1 if count > 1 else 0, exact=exact)]
 
 
 def _varied(terms: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """True where roundings of a sum along axes have mean zero: its terms take many values, and few are lost in it."""
+    """Returns where roundings of a sum have mean zero: its terms take many values, and few are lost in it."""
     rows = np.moveaxis(np.abs(terms), axes, range(-len(axes), 0))
     rows = rows.reshape(*rows.shape[: terms.ndim - len(axes)], math.prod(rows.shape[terms.ndim - len(axes) :]))
     length, size = rows.shape[-1], rows.sum(axis=-1) * unit(dtype)
     lost = np.where(rows < size[..., None], rows, 0).sum(axis=-1)
     ordered = np.sort(rows[..., :: -(-length // LOOKED_AT) or 1], axis=-1)
     distinct = 1 + (ordered[..., 1:] != ordered[..., :-1]).sum(axis=-1)
-    often = FEW_VALUES if length <= LOOKED_AT else 2  # of very many terms only some are looked at
+    often = FEW_VALUES if length <= LOOKED_AT else 2  # of very many terms, only some are counted
     return np.asarray((distinct * often >= ordered.shape[-1]) & (lost <= np.sqrt(length) * size))
 
 
 def _least(x: Estimate, axis: Any) -> Any:
-    """The quanta of sums along axes."""
+    """Returns the quanta of sums along axes."""
     return np.broadcast_to(x.terms_quanta, x.value.shape).min(axis=axis, initial=np.inf)
 
 
 def _along(function: Any, params: Params) -> Callable[[Array], Array]:
-    """A running sum or maximum along an axis, from either end."""
+    """Returns a running sum or maximum along an axis, from either end."""
     axis = params["axis"]
 
     def run(array: Array) -> Array:
@@ -99,8 +99,8 @@ def _along(function: Any, params: Params) -> Callable[[Array], Array]:
     return run
 
 
-def _places(x: Estimate, params: Params) -> Array:
-    """The number of elements before each one, along the axis of a running sum or maximum."""
+def _count_before(x: Estimate, params: Params) -> Array:
+    """Returns the number of elements before each one, along the axis of a running sum or maximum."""
     shape = [1] * x.value.ndim
     shape[params["axis"]] = x.value.shape[params["axis"]]
     return _along(np.cumsum, params)(np.ones(shape)) - 1
@@ -113,12 +113,12 @@ def _cumsum(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         return [of_integers(run(x.value), errors, outs[0].dtype)]
     quanta = np.expand_dims(_least(x, params["axis"]), params["axis"])
     varied = np.expand_dims(_varied(x.value, (params["axis"],), outs[0].dtype), params["axis"])
-    found = summed(run(x.value), sizes, errors, _places(x, params), outs[0].dtype, varied=varied)
-    return [in_any_order(found, [x], sizes, quanta, exact=bool(np.all(x.is_exact)))]
+    estimate = summed(run(x.value), sizes, errors, _count_before(x, params), outs[0].dtype, varied=varied)
+    return [in_any_order(estimate, [x], sizes, quanta, exact=bool(np.all(x.is_exact)))]
 
 
 def _candidates(x: Estimate, axes: tuple[int, ...], sign: int) -> Array:
-    """True for elements that may be the largest, or the smallest for sign -1."""
+    """Returns which elements may be the largest, or the smallest for sign -1."""
     surely = (sign * x.value - x.errors).max(axis=axes, keepdims=True, initial=-np.inf)
     return np.asarray(~(sign * x.value + x.errors < surely))
 
@@ -136,14 +136,14 @@ def _reduce_extreme(function: Any, sign: int) -> Rule:
 
 
 def _index_of_extreme(function: Any, sign: int) -> Rule:
-    """The rule of the index of the first maximum. Its error reaches to the farthest element that may be larger."""
+    """Returns the rule of the index of the first maximum. Its error is the distance to the farthest other candidate."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,), axis = operands, params["axes"][0]
         value, error = np.asarray(function(x.value, axis=axis)), None
         if x.error is not None:
-            places = np.arange(x.value.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.value.ndim)])
-            away = np.abs(places - np.expand_dims(value, axis))
+            indices = np.arange(x.value.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.value.ndim)])
+            away = np.abs(indices - np.expand_dims(value, axis))
             error = np.where(_candidates(x, (axis,), sign), away, 0).max(axis=axis).astype(np.float64)
         return [Estimate(value.astype(outs[0].dtype), error, outs[0].dtype)]
 
@@ -151,7 +151,7 @@ def _index_of_extreme(function: Any, sign: int) -> Rule:
 
 
 def _running_extreme(function: Any) -> Rule:
-    """The rule of a maximum or minimum: its error is at most the largest error of its elements."""
+    """Returns the rule of a running maximum or minimum: its error is at most the largest error of its elements."""
 
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,) = operands
@@ -161,14 +161,14 @@ def _running_extreme(function: Any) -> Rule:
     return apply
 
 
-def _reduce_logical(function: Any, settling: bool) -> Rule:
+def _reduce_logical(function: Any, absorbing: bool) -> Rule:
     def apply(operands: Operands, params: Params, outs: list[Any]) -> Operands:
         (x,), axes = operands, tuple(params["axes"])
         if outs[0].dtype != np.bool_:
             raise Underivable("no bound is derived for the bits of integers that depend on a rounded number")
-        settled = ((x.errors == 0) & (x.value == settling)).any(axis=axes)
-        undecided = (x.errors > 0).any(axis=axes) & ~settled
-        return [Estimate(np.asarray(function(x.value, axis=axes)), undecided.astype(np.float64), outs[0].dtype)]
+        is_fixed = ((x.errors == 0) & (x.value == absorbing)).any(axis=axes)
+        uncertain = (x.errors > 0).any(axis=axes) & ~is_fixed
+        return [Estimate(np.asarray(function(x.value, axis=axes)), uncertain.astype(np.float64), outs[0].dtype)]
 
     return apply
 
@@ -182,7 +182,7 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
     roundings = count + (1 if dtype.kind != "c" else 2)
 
     def matrices(array: Array, batch: Any, contracted: Any) -> Array:
-        """One matrix for each index of the batch, with the contracted axes last."""
+        """Returns one matrix for each index of the batch, with the contracted axes last."""
         free = [axis for axis in range(array.ndim) if axis not in (*batch, *contracted)]
         rows = math.prod(array.shape[axis] for axis in free)
         # The operands may be narrower than the result. Errors and sizes of complex numbers are real.
@@ -214,8 +214,8 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
         _varied(matrices(x.value, left_batch, left), (-1,), dtype)[..., :, None]
         | _varied(matrices(y.value, right_batch, right), (-1,), dtype)[..., None, :]
     ).reshape(outs[0].shape)
-    found = summed(product(x.value, y.value), sizes, errors, roundings, dtype, varied=varied)
-    return [in_any_order(found, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
+    estimate = summed(product(x.value, y.value), sizes, errors, roundings, dtype, varied=varied)
+    return [in_any_order(estimate, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
 
 
 def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operands:
@@ -235,14 +235,14 @@ def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operand
         errors = np.maximum(most - run(magnitudes), 0) + 4 * (roundings + 1) * unit(np.dtype(np.float64)) * most
     value = run([x.value for x in operands])
     if not np.isfinite(sizes).all():
-        # Finite terms that leave the range of float64: which of them meet first decides between infinity and NaN.
-        odd = [~np.isfinite(x.value) for x in operands]
-        met = run([odd[0], np.ones_like(odd[1])]) + run([np.ones_like(odd[0]), odd[1]])
-        unknown = ~np.isfinite(sizes) & (met == 0)
+        # Finite terms that leave the range of float64: the order of the additions decides between infinity and NaN.
+        special = [~np.isfinite(x.value) for x in operands]
+        count = run([special[0], np.ones_like(special[1])]) + run([np.ones_like(special[0]), special[1]])
+        unknown = ~np.isfinite(sizes) & (count == 0)
         value, errors = np.where(unknown, 0.0, value), np.where(unknown, np.inf, errors)
     quanta = math.prod(float(np.min(x.terms_quanta, initial=np.inf)) for x in operands)
-    found = summed(value, sizes, errors, roundings, dtype, double=True)
-    return [in_any_order(found, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
+    estimate = summed(value, sizes, errors, roundings, dtype, double=True)
+    return [in_any_order(estimate, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
 
 
 RULES: dict[str, Rule] = {

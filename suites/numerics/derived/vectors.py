@@ -1,4 +1,4 @@
-"""Tells which references compute each element of vectors alone."""
+"""Tells which references are elementwise."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from suites.numerics.arrays import Inputs
 from suites.numerics.derived.rules import RULES
-from suites.numerics.traced import CALLS, MOVES, equations, jaxprs, traced
+from suites.numerics.jaxpr import CALLS, MOVES, equations, jaxpr_of, jaxprs
 
 
 def is_elementwise(reference: Callable[..., Any], inputs: Inputs) -> bool:
-    """Tells whether element i of each result depends on element i of vectors of one length, and on numbers, alone."""
+    """Tells whether element i of each result depends only on element i of vectors of one length, and on numbers."""
     shapes = {array.shape for array in inputs if array.size != 1}
     try:
-        closed = traced(reference, inputs)
+        closed = jaxpr_of(reference, inputs)
     except Exception:  # from the reference
         return False
     if len(shapes) != 1 or len(min(shapes)) != 1 or any(out.shape not in shapes for out in closed.out_avals):

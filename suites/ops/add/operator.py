@@ -1,4 +1,4 @@
-"""add: ``out[i] = x[i] + y[i]``. The example to copy: what an operator is, beside its kernels."""
+"""add: ``out[i] = x[i] + y[i]``. The example to copy: the declaration of an operator, without its kernels."""
 
 import jax
 import numpy as np

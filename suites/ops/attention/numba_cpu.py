@@ -10,7 +10,7 @@ from suites.backends.numba_cpu import ONE_THREAD_BELOW, block_dot
 
 @numba.njit(error_model="numpy")
 def attend(q, k, v, i, h, out):
-    """The result of query i of head h. A score that is larger than all before scales down what they have added up."""
+    """The result of query i of head h. A score that is larger than all before scales down their sum."""
     one, total = q.dtype.type(1), q.dtype.type(0)
     scale, largest = one / math.sqrt(q.dtype.type(q.shape[2])), q.dtype.type(-np.inf)
     own = out[i, h]

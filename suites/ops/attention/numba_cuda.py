@@ -35,7 +35,7 @@ def largest_of_warp(value):
 def attention_cuda(q, k, v, out):
     """A warp has a query of a head, and takes 32 keys at a time: a key for each lane, then a feature for each lane.
 
-    Shared memory holds the query, and what is added up. Each lane reads and writes its own features of the latter.
+    Shared memory holds the query and the sums. Each lane reads and writes its own features of the latter.
     """
     query = cuda.shared.array((QUERIES, MOST), out.dtype)
     mine = cuda.shared.array((QUERIES, MOST), out.dtype)

@@ -21,8 +21,8 @@ def attention_triton(
     for first in range(0, (tl.program_id(0) + 1) * BLOCK, BLOCK):
         j = first + tl.arange(0, BLOCK)
         others = (j[:, None].to(tl.int64) * heads + tl.program_id(1)) * width + d[None, :]
-        known = (j[:, None] < length) & (d[None, :] < width)
-        keys, values = tl.load(k + others, known, other=0), tl.load(v + others, known, other=0)
+        inside = (j[:, None] < length) & (d[None, :] < width)
+        keys, values = tl.load(k + others, inside, other=0), tl.load(v + others, inside, other=0)
         scores = tl.dot(queries, tl.trans(keys), input_precision="ieee", out_dtype=dtype) * SCALE
         scores = tl.where((j[None, :] <= i[:, None]) & (j[None, :] < length), scores, -float("inf"))
         peak = tl.maximum(largest, tl.max(scores, axis=1))

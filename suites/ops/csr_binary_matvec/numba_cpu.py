@@ -21,7 +21,8 @@ def is_tabled(data, spikes):
 def look_up_table(spikes):
     """1 for each neuron that spiked, else 0, as integers of 32 bits.
 
-    A processor gathers these into vectors. It cannot gather bytes. Spikes may have any dtype: what is not zero is one.
+    A processor gathers these into vectors. It cannot gather bytes.
+    Spikes may have any dtype: all values except zero are spikes.
     """
     table = np.empty(spikes.size, np.int32)
     for i in range(spikes.size):

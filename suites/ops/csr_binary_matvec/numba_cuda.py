@@ -68,8 +68,8 @@ def look_up_active(data, spikes, table, fetched, first, stop, step):
 
 
 @device
-def add_up_active(data, fetched, found, first, stop, step):
-    near, far = found
+def add_up_active(data, fetched, entries, first, stop, step):
+    near, far = entries
     return ((near[0] + near[1]) + (near[2] + near[3])) + ((far[0] + far[1]) + (far[2] + far[3]))
 
 

@@ -77,11 +77,11 @@ def sum_of_products(zero, a, x, counts):
 
 
 @device
-def add_up_products(data, fetched, found, first, stop, step):
+def add_up_products(data, fetched, entries, first, stop, step):
     near = four_within(four_places(first, step), stop)
     far = four_within(four_places(second_four(first, step), step), stop)
     zero = data.dtype.type(0)
-    return sum_of_products(zero, fetched[2], found[0], near) + sum_of_products(zero, fetched[3], found[1], far)
+    return sum_of_products(zero, fetched[2], entries[0], near) + sum_of_products(zero, fetched[3], entries[1], far)
 
 
 PRODUCTS = Stages(fetch_terms, look_up_elements, add_up_products)

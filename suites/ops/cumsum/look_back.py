@@ -1,16 +1,16 @@
 """Scans vectors in one pass in Numba-CUDA kernels: a block learns the sum of all elements before its tile as it runs.
 
 A scan of three passes reads its input twice. In one pass, each block adds up its tile, publishes the sum, and waits for
-what the blocks before it have published (*decoupled look-back*: Merrill and Garland, Single-pass Parallel Prefix Scan
-with Decoupled Look-back, NVIDIA technical report NVR-2016-002).
+the sums that the blocks before it have published (*decoupled look-back*: Merrill and Garland, Single-pass Parallel
+Prefix Scan with Decoupled Look-back, NVIDIA technical report NVR-2016-002).
 
 **Progress.** A GPU starts the blocks of a grid in no certain order. So a block takes its tile by a ticket, when it
 already runs: all tiles before are finished or have a running block, and a block waits for earlier tiles only.
 
-**The same bits in every run.** In the published algorithm a block adds up whatever its predecessors have published so
-far, so the order of additions varies from run to run. Here it is fixed by the number of the tile. 32 tiles are a
-group, and 32 groups a region. A block adds up the tiles of its group before it, the groups of its region before that,
-and the sum of all earlier regions::
+**The same bits in every run.** In the published algorithm a block adds up the sums that its predecessors have
+published so far, so the order of additions varies from run to run. Here it is fixed by the number of the tile. 32
+tiles are a group, and 32 groups a region. A block adds up the tiles of its group before it, the groups of its
+region before that, and the sum of all earlier regions::
 
     before = region_prefix + (group + ... + group) + (tile + ... + tile)
 
@@ -97,14 +97,14 @@ def seen(words, place, like):
     return None
 
 
-def awaited(words, place, like, found):
+def awaited(words, place, like, first_read):
     """Waits for the sum number ``place``, a value of the type of ``like``, and returns it.
 
     Args:
-        words: What the blocks share.
+        words: The memory that the blocks share.
         place: The number of the sum.
         like: Any value of the type.
-        found: What :func:`seen` returned for it.
+        first_read: The result of :func:`seen` for it.
     """
     count = like.dtype.itemsize // 4
     first = 1 + int(place) * count
@@ -198,15 +198,15 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
         return of_32_bits if like.bitwidth == 32 else of_64_bits
 
     @cuda.extending.overload(awaited)
-    def _overload_awaited(words, place, like, found):
-        def of_32_bits(words, place, like, found):
-            word = found
+    def _overload_awaited(words, place, like, first_read):
+        def of_32_bits(words, place, like, first_read):
+            word = first_read
             while word < np.uint64(_MARK):
                 word = _read(words, np.uint64(1) + np.uint64(place))
             return _value(word & np.uint64(_HALF), like)
 
-        def of_64_bits(words, place, like, found):
-            low, high = found
+        def of_64_bits(words, place, like, first_read):
+            low, high = first_read
             first = np.uint64(1) + np.uint64(place) * np.uint64(2)
             while low < np.uint64(_MARK) or high < np.uint64(_MARK):
                 low, high = _read(words, first), _read(words, first + np.uint64(1))
@@ -253,7 +253,7 @@ def sum_before(words, tile, tiles, total, nothing):
     One whole warp of a block calls it, after one of its threads has published the sum of the tile by :func:`publish`.
 
     Args:
-        words: What the blocks share, see :func:`look_back_words`.
+        words: The memory that the blocks share, see :func:`look_back_words`.
         tile: The tile of this block.
         tiles: How many there are.
         total: The sum of the tile, the same in all lanes.

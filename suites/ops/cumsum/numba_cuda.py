@@ -56,14 +56,14 @@ def added(before, v):
 
 
 @device
-def keep_padded(kept, place, x, i):
+def keep_padded(elements, place, x, i):
     """Copies NEIGHBOURS elements one by one; zeros beyond the end."""
     size, absent = np.uint64(x.size), x.dtype.type(0)
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-    kept[place] = x[i] if i < size else absent
-    kept[place + one] = x[i + one] if i + one < size else absent
-    kept[place + two] = x[i + two] if i + two < size else absent
-    kept[place + three] = x[i + three] if i + three < size else absent
+    elements[place] = x[i] if i < size else absent
+    elements[place + one] = x[i + one] if i + one < size else absent
+    elements[place + two] = x[i + two] if i + two < size else absent
+    elements[place + three] = x[i + three] if i + three < size else absent
 
 
 @device
@@ -90,9 +90,9 @@ def begin_rows_of(rows):
     half, distance = begin_rows_of(rows // 2), rows // 2 * ROW
 
     @device
-    def begin_rows(kept, place, x, i):
-        half(kept, place, x, i)
-        half(kept, place + np.uint64(distance), x, i + np.uint64(distance))
+    def begin_rows(elements, place, x, i):
+        half(elements, place, x, i)
+        half(elements, place + np.uint64(distance), x, i + np.uint64(distance))
 
     return begin_rows
 
@@ -101,15 +101,15 @@ def sum_rows_of(rows):
     if rows == 1:
 
         @device
-        def sum_row(kept, place):
-            return vector_sum(kept_neighbours(kept, place))
+        def sum_row(elements, place):
+            return vector_sum(kept_neighbours(elements, place))
 
         return sum_row
     half, distance = sum_rows_of(rows // 2), rows // 2 * ROW
 
     @device
-    def sum_rows(kept, place):
-        return plus(half(kept, place), half(kept, place + np.uint64(distance)))
+    def sum_rows(elements, place):
+        return plus(half(elements, place), half(elements, place + np.uint64(distance)))
 
     return sum_rows
 
@@ -119,23 +119,23 @@ def scan_rows_of(rows):
     if rows == 1:
 
         @device
-        def scan_row(kept, place, before, nothing):
-            v = kept_neighbours(kept, place)
+        def scan_row(elements, place, before, nothing):
+            v = kept_neighbours(elements, place)
             a = plus(v[0], v[1])
             b = plus(a, v[2])
             sums = sums_up_to_lane(plus(b, v[3]))
             lower = shuffle_up(sums, 1)
             start = plus(before, lower if cuda.laneid > 0 else nothing)
-            keep_neighbours(kept, place, added(start, (v[0], a, b, plus(b, v[3]))))
+            keep_neighbours(elements, place, added(start, (v[0], a, b, plus(b, v[3]))))
             return plus(before, last_lane(sums))
 
         return scan_row
     half, distance = scan_rows_of(rows // 2), rows // 2 * ROW
 
     @device
-    def scan_rows(kept, place, before, nothing):
-        before = half(kept, place, before, nothing)
-        return half(kept, place + np.uint64(distance), before, nothing)
+    def scan_rows(elements, place, before, nothing):
+        before = half(elements, place, before, nothing)
+        return half(elements, place + np.uint64(distance), before, nothing)
 
     return scan_rows
 
@@ -144,16 +144,16 @@ def store_rows_of(rows):
     if rows == 1:
 
         @device
-        def store_row(out, i, kept, place, before):
-            store_neighbours(out, i, added(before, kept_neighbours(kept, place)))
+        def store_row(out, i, elements, place, before):
+            store_neighbours(out, i, added(before, kept_neighbours(elements, place)))
 
         return store_row
     half, distance = store_rows_of(rows // 2), rows // 2 * ROW
 
     @device
-    def store_rows(out, i, kept, place, before):
-        half(out, i, kept, place, before)
-        half(out, i + np.uint64(distance), kept, place + np.uint64(distance), before)
+    def store_rows(out, i, elements, place, before):
+        half(out, i, elements, place, before)
+        half(out, i + np.uint64(distance), elements, place + np.uint64(distance), before)
 
     return store_rows
 
@@ -172,7 +172,7 @@ def scan_of_tiles(before_tile, size_of_tile):
 
     @roomy_kernel(SCAN_THREADS, ROOM)
     def scan_tiles(x, words, out):
-        """Each block scans the next tile, in shared memory. With several tiles, ``words`` is what they share.
+        """Each block scans the next tile, in shared memory. With several tiles, they share ``words``.
 
         A tile waits until the sums of all tiles before are there, and the last of them comes late when memory is busy.
         So memory is busy only if very many tiles wait, or are on their way: registers hold too few of them.
@@ -181,7 +181,7 @@ def scan_of_tiles(before_tile, size_of_tile):
         Then its shuffles scan the rows, while the first warp looks back.
         """
         await_launch()
-        kept = cuda.shared.array(size_of_tile, out.dtype, KEPT_ALIGNMENT)
+        elements = cuda.shared.array(size_of_tile, out.dtype, KEPT_ALIGNMENT)
         totals = cuda.shared.array(WARPS, out.dtype)
         sum_before_tile = cuda.shared.array(1, out.dtype)
         ticket = cuda.shared.array(1, np.int64)
@@ -193,12 +193,12 @@ def scan_of_tiles(before_tile, size_of_tile):
         i = tile * width + place
         whole = (tile + np.uint64(1)) * width <= np.uint64(x.size) and aligned(x) and aligned(out)
         if whole:
-            begin_rows(kept, place, x, i)
+            begin_rows(elements, place, x, i)
             await_copies()
         else:
             for row in range(rows):
-                keep_padded(kept, place + np.uint64(row * ROW), x, i + np.uint64(row * ROW))
-        own = sum_of_warp(sum_rows(kept, place))
+                keep_padded(elements, place + np.uint64(row * ROW), x, i + np.uint64(row * ROW))
+        own = sum_of_warp(sum_rows(elements, place))
         if lane == zero:
             totals[warp] = own
         cuda.syncthreads()
@@ -209,7 +209,7 @@ def scan_of_tiles(before_tile, size_of_tile):
             total = plus(total, totals[other])
         if cuda.threadIdx.x == 0 and not is_alone:
             publish(words, tile, total)
-        scan_rows(kept, place, before, nothing)
+        scan_rows(elements, place, before, nothing)
         before = nothing
         if not is_alone:
             if warp == zero:
@@ -219,11 +219,11 @@ def scan_of_tiles(before_tile, size_of_tile):
             cuda.syncthreads()
             before = sum_before_tile[0]
         if whole:
-            store_rows(out, i, kept, place, before)
+            store_rows(out, i, elements, place, before)
         else:
             for row in range(rows):
                 j = np.uint64(row * ROW)
-                store_padded(out, i + j, added(before, kept_neighbours(kept, place + j)))
+                store_padded(out, i + j, added(before, kept_neighbours(elements, place + j)))
 
     return scan_tiles
 
@@ -234,7 +234,7 @@ scan_large_tiles = scan_of_tiles(sum_before, LARGE_TILE)
 
 
 def in_one_pass(scan, size_of_tile, x, out, stream):
-    """Launches a kernel of :func:`scan_of_tiles` after it cleared what the blocks share. One tile shares nothing."""
+    """Launches a kernel of :func:`scan_of_tiles` after it cleared the shared ``words``. One tile has none."""
     tiles = -(-x.size // size_of_tile)
     if tiles:
         count = look_back_words(tiles, out.dtype)

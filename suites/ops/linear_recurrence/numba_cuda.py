@@ -37,7 +37,7 @@ SEGMENTS = WARP // WIDTH
 """Segments of consecutive steps in a warp, one below the other."""
 
 PLACES = (2, MOST_THREADS // SEGMENTS)
-"""What warps pass on, in two rounds: an element for each channel of each warp."""
+"""The values that warps pass on, in two rounds: an element for each channel of each warp."""
 
 
 @device
@@ -140,7 +140,7 @@ BELOW = WARP // LANES
 """Segments in a warp."""
 
 PASSED_ON = ROWS // BELOW * LANES * NEIGHBOURS
-"""What the warps of a block pass on in a round: an element for each channel of each warp."""
+"""The values that the warps of a block pass on in a round: an element for each channel of each warp."""
 
 KEPT = 2 * PASSED_ON
 """Two rounds have places in shared memory, as in :func:`linear_recurrence_cuda`."""
@@ -165,7 +165,7 @@ def following_state(h, step):
 
 @device
 def combined(earlier, later):
-    """The step that does what two consecutive ones do."""
+    """The step that is equal to two consecutive steps."""
     return product(earlier[0], later[0]), following_state(earlier[1], later)
 
 
@@ -184,7 +184,7 @@ def step_at(arrays, first, j, stop):
 
 @device
 def single_step_at(arrays, first, j, stop):
-    """What :func:`step_at` gives, element by element; from element ``stop`` on, the step that changes nothing."""
+    """Returns :func:`step_at`, element by element; from element ``stop`` on, the step that changes nothing."""
     a, b = arrays
     one, zero = b.dtype.type(1), b.dtype.type(0)
     if first + j < stop:
@@ -221,7 +221,7 @@ def segment_at(arrays, i, row, stop, are_aligned):
 
 @roomy_kernel(LANES * ROWS, ROOM)
 def linear_recurrence_in_vectors(a, b, initial, out):
-    """Does what :func:`linear_recurrence_cuda` does, for channels that fill vectors.
+    """Works as :func:`linear_recurrence_cuda`, for channels that fill vectors.
 
     A thread has four channels, so an instruction loads 16 bytes, and a barrier serves four times the elements. The
     steps of two later rounds are on their way while a round is combined.

@@ -126,7 +126,7 @@ def matvec_cuda(A, x, out):
 
 @device
 def share_of_row(A, x, row, lane, lanes):
-    """What one of the threads of a row adds to its product, in four chains. The cache is left to x."""
+    """Returns the part of a row's product that one of its threads computes, in four chains. The cache is left to x."""
     columns, lanes = np.uint64(A.shape[1]), np.uint64(lanes)
     each, two, three = np.uint64(NEIGHBOURS), np.uint64(2), np.uint64(3)
     first, j, step = row * columns, lane, lanes * each
@@ -175,7 +175,7 @@ def pair_of_row(arrays, first, j, stop):
 
 @device
 def pair_within(arrays, first, j, stop):
-    """What :func:`pair_of_row` gives; zeros beyond the end of the row."""
+    """Returns :func:`pair_of_row`; zeros beyond the end of the row."""
     if j < stop:
         return pair_of_row(arrays, first, j, stop)
     zero = arrays[0].dtype.type(0)
@@ -196,7 +196,7 @@ def plus(a, b):
 def matvec_kept(lanes, each, is_full):
     """Makes the kernel that loads all of a row, and of x, before it multiplies.
 
-    What is constant takes no instructions, and small products take little else than latencies.
+    Constants take no instructions, and the time of small products consists of latencies.
 
     Args:
         lanes: The threads that share a row.

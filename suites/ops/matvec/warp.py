@@ -17,7 +17,7 @@ def matvec_warp(dtype, rows_of=rows_of):
     element = scalar(dtype)
     vector = wp.array(dtype=element)
     aligned, rows = vectors_of(dtype).aligned, rows_of(dtype)
-    kept, load, total_of, total_of_block = rows.kind, rows.load, rows.total, rows.total_of_block
+    kind, load, total_of, total_of_block = rows.kind, rows.load, rows.total, rows.total_of_block
 
     @wp.func
     def part(elements: vector, x: vector, lane: int):
@@ -31,7 +31,7 @@ def matvec_warp(dtype, rows_of=rows_of):
 
     @wp.func
     def part_in_vectors(elements: vector, x: vector):
-        total = kept()
+        total = kind()
         for first in range(0, x.shape[0], PART * wp.block_dim()):
             total += wp.cw_mul(load(elements, first), load(x, first))
         return total_of(total)

@@ -34,11 +34,11 @@ MOST_PARTS = 512
 """The most blocks: about as many as run at once, ROOM on each of 132 multiprocessors."""
 
 GROUP_SLOTS = 3 * THREADS // WARP
-"""What a block needs in shared memory for the three numbers of each warp's group."""
+"""The elements of shared memory that a block needs for the three numbers of each warp's group."""
 
 
 @device
-def merged(first, second):
+def merge(first, second):
     """Merges two groups of elements: how many each has, their mean, and the sum of squared distances from it.
 
     Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979. With m and
@@ -64,7 +64,7 @@ def group_of_four(v, center):
 
 @device
 def same_size(first, second):
-    """What :func:`merged` gives for two groups with as many elements."""
+    """Returns the result of :func:`merge` for two groups of equal size."""
     distance = second[1] - first[1]
     half = type(distance)(0.5)
     squares = first[2] + second[2] + distance * (distance * (half * first[0]))
@@ -76,7 +76,7 @@ def group_of_share(x, center, thread, threads):
     """The group of this thread's share of a vector, taken as by ``sum_of_share``, and its sum."""
     size, each = np.uint64(x.size), np.uint64(NEIGHBOURS)
     zero, one = x.dtype.type(0), x.dtype.type(1)
-    found, total = (zero, zero, zero), zero
+    group, total = (zero, zero, zero), zero
     whole = size // each if aligned(x) else np.uint64(0)
     i, step = np.uint64(thread), np.uint64(threads)
     while i + step * np.uint64(BATCH - 1) < whole:
@@ -85,29 +85,29 @@ def group_of_share(x, center, thread, threads):
         (p, a), (q, b), (r, c), (s, d) = (
             group_of_four(p, center), group_of_four(q, center), group_of_four(r, center), group_of_four(s, center),
         )  # fmt: skip
-        found = merged(found, same_size(same_size(p, q), same_size(r, s)))
+        group = merge(group, same_size(same_size(p, q), same_size(r, s)))
         total += (a + b) + (c + d)
         i += step * np.uint64(BATCH)
     while i < whole:
         p, a = group_of_four(neighbours(x, i * each), center)
-        found, total = merged(found, p), total + a
+        group, total = merge(group, p), total + a
         i += step
     i = whole * each + np.uint64(thread)
     while i + step * np.uint64(3) < size:
         p, a = group_of_four(load(x, i, step), center)
-        found, total = merged(found, p), total + a
+        group, total = merge(group, p), total + a
         i += step * np.uint64(4)
     while i < size:
-        found, total = merged(found, (one, x[i] - center, zero)), total + x[i]
+        group, total = merge(group, (one, x[i] - center, zero)), total + x[i]
         i += step
-    return found, total
+    return group, total
 
 
 @device
 def merged_with_lane(group, reach):
     """Merges the group of this thread with the group of another lane."""
     count, mean, squares = group
-    return merged(group, (shuffle_xor(count, reach), shuffle_xor(mean, reach), shuffle_xor(squares, reach)))
+    return merge(group, (shuffle_xor(count, reach), shuffle_xor(mean, reach), shuffle_xor(squares, reach)))
 
 
 @device
@@ -148,7 +148,7 @@ def groups_of_parts(x, parts):
 
     Means are distances from a center that is near the mean of x. So their rounding errors are small in proportion to
     the standard deviation, also where the mean is a thousand times as large. The mean of a sample of m elements is
-    within ``std sqrt(n / m)`` of the mean of all n, whatever they are: each of m elements contributes to the variance.
+    within ``std sqrt(n / m)`` of the mean of all n, for any numbers: each of m elements contributes to the variance.
     """
     let_next_begin()
     shared = cuda.shared.array(WARPS, x.dtype)
@@ -165,7 +165,7 @@ def groups_of_parts(x, parts):
 
 @kernel
 def mean_std_of_parts(x, parts, mean_out, std_out):
-    """One block merges what the blocks of the launch before have found. Without any, there are no elements."""
+    """One block merges the groups of the blocks of the launch before. Without groups there are no elements."""
     await_launch()
     shared = cuda.shared.array(WARPS, x.dtype)
     groups = cuda.shared.array(GROUP_SLOTS, x.dtype)
@@ -174,7 +174,7 @@ def mean_std_of_parts(x, parts, mean_out, std_out):
     i, size, four = np.uint64(cuda.threadIdx.x) * np.uint64(4), np.uint64(parts.size), np.uint64(4)
     while i < size:
         count, mean, squares, part = neighbours(parts, i)
-        group, total = merged(group, (count, mean, squares)), total + part
+        group, total = merge(group, (count, mean, squares)), total + part
         i += four * np.uint64(THREADS)
     total = sum_of_lanes(shared, total, THREADS)
     group = group_of_block(groups, group)

@@ -18,7 +18,7 @@ largest_of_lanes = lanes_combined(larger)
 def quantise_cuda(x, quantised, scales):
     """The threads with one ``threadIdx.y`` share a row. They read it twice, the second time from the cache."""
     shared = cuda.shared.array(WARPS, scales.dtype)
-    # Beside this number there is no fraction: what is added to it is rounded to the nearest even integer.
+    # Beside this number there is no fraction: a number that is added to it is rounded to the nearest even integer.
     whole = scales.dtype.type(1.5 * 2.0**23 if scales.itemsize == 4 else 1.5 * 2.0**52)
     rows, columns = np.uint64(x.shape[0]), np.uint64(x.shape[1])
     lane, lanes, height = np.uint64(cuda.threadIdx.x), np.uint64(cuda.blockDim.x), np.uint64(cuda.blockDim.y)

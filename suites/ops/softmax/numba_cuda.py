@@ -149,7 +149,7 @@ softmax_in_passes, softmax_cuda = device(softmax_cuda), kernel(softmax_cuda)
 def softmax_kept(lanes, each, is_full):
     """Makes the kernel that reads each row once, and keeps it in registers.
 
-    What is constant takes no instructions, and many short rows take little else than latencies.
+    Constants take no instructions, and the time of many short rows consists of latencies.
 
     Args:
         lanes: The threads that share a row.

@@ -22,15 +22,15 @@ def softmax_warp(dtype, rows_of=rows_of):
 
     @wp.func
     def largest(x: vector, in_vectors: bool, lane: int):
-        found = element(-wp.inf)
+        maximum = element(-wp.inf)
         if in_vectors:
             for j in range(lane * FOUR, x.shape[0], wp.block_dim() * FOUR):
                 v = load(x, j)
-                found = larger_of(larger_of(larger_of(v[0], v[1]), larger_of(v[2], v[3])), found)
+                maximum = larger_of(larger_of(larger_of(v[0], v[1]), larger_of(v[2], v[3])), maximum)
         else:
             for j in range(lane, x.shape[0], wp.block_dim()):
-                found = larger_of(x[j], found)
-        return found
+                maximum = larger_of(x[j], maximum)
+        return maximum
 
     @wp.func_grad(largest)
     def adj_largest(x: vector, in_vectors: bool, lane: int, adj_found: element):

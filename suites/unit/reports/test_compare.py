@@ -158,7 +158,7 @@ def test_the_table_and_the_frame_have_each_cell_with_its_verdict():
     assert found[0].low < 3.0 < found[0].high
     assert {row[-1].style for row in table.rows} == {Style.BAD}
     notes = "\n".join(table.notes)
-    for said in ("in blocks side by side", "worth a verdict: 5.0% on cpu", "1 SLOWER in head", "jax 0.10.2 → 0.11.0",
+    for said in ("in pairs of processes", "worth a verdict: 5.0% on cpu", "1 SLOWER in head", "jax 0.10.2 → 0.11.0",
                  "1 SLOWER, 1 BROKEN", "head WRONG_VALUE: got 1, truth 2"):  # fmt: skip
         assert said in notes
     frame = comparison_frame(found).set_index("size")

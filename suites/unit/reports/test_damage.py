@@ -68,7 +68,7 @@ def test_an_archive_that_was_cut_gives_what_it_holds(runs, kept):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [(1, "holds no record"), (2, "INCOMPLETE: 3 of 4 cells are missing: "),
-     (5, "INCOMPLETE: the session did not come to its end")],
+     (5, "INCOMPLETE: the session ended early")],
 )  # fmt: skip
 def test_a_session_that_died_shows_incomplete(runs, lines, words):
     (runs / "good.jsonl").write_bytes(GOOD)

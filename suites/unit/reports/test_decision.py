@@ -59,7 +59,7 @@ def test_a_cell_is_decided_as_a_colleague_would(base, head, verdict, code):
 
 def test_a_block_that_only_one_side_has_does_not_count():
     (found,) = decide([Times({0: 1.0, 1: 1.0, 2: 1.0, 7: 50.0}, {0: 1.0, 1: 1.001, 2: 1.0, 8: 0.01})])
-    assert (found.verdict, found.blocks) == (Verdict.SAME, 3)
+    assert (found.verdict, found.pairs) == (Verdict.SAME, 3)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.pages.first_places import fastest
+from reports.pages.fastest_cells import fastest
 from reports.statistics.intervals import ratio_of
 from reports.statistics.means import GeometricMean, geometric_mean
 

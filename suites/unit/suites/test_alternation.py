@@ -9,13 +9,13 @@ from reports import CellResult, ProcessTimes, RunUnwritable, RunWriter, Status, 
 from reports.judgement import judge
 from reports.options import Exit
 from reports.pages.alike import are_interleaved
-from suites.bench.merging import Found
+from suites.bench.merging import CellResults
 from suites.bench.messages import PROTOCOL, Opened
-from suites.bench.panel import PanelError
+from suites.bench.process_pool import PoolError
 from suites.cells.selection import Selection
-from suites.compare.alternation import measure
-from suites.compare.revisions.side import Side
-from suites.compare.revisions.sides import Sides
+from suites.compare.interleaving import measure
+from suites.compare.revisions.revision import Revision
+from suites.compare.revisions.revision_pair import RevisionPair
 from suites.errors import RevisionError
 from suites.unit.reports.builders import make_cell, make_run
 
@@ -27,10 +27,10 @@ def side(label, **changes):
         "label": label, "commit": label[0] * 40, "sources": (f"/{label}/my_ops.py",),
         "variables": {"PYTHONPATH": f"/{label}/lib"}, "tree": Path(f"/{label}"), "folder": Path(f"/{label}"),
     }  # fmt: skip
-    return Side(**{**facts, **changes})
+    return Revision(**{**facts, **changes})
 
 
-SIDES = Sides(side("base"), side("head"), ("my_ops.py",), ())
+SIDES = RevisionPair(side("base"), side("head"), ("my_ops.py",), ())
 
 
 def cells(*names, **changes):
@@ -86,9 +86,9 @@ class Fake:
         for label, own in contest.items():
             first = 1000.0 * self.waves + (0 if label == "base" else 2)
             found[label] = [
-                Found(cell, failed(cell, self.status))
+                CellResults(cell, failed(cell, self.status))
                 if self.fails(self.waves, label, cell)
-                else Found(cell, None, [passed(cell, first), passed(cell, first + 1)])
+                else CellResults(cell, None, [passed(cell, first), passed(cell, first + 1)])
                 for cell in own
             ]
         return found
@@ -97,7 +97,7 @@ class Fake:
 def run(fake, tmp_path, seconds=1000.0, sides=SIDES, waves=3, **options):
     """Measures until there were so many waves."""
     return measure(
-        sides, SELECTION, seconds=seconds, runs=tmp_path, panel_factory=fake, clock=fake.clock,
+        sides, SELECTION, seconds=seconds, runs=tmp_path, pool_factory=fake, clock=fake.clock,
         **{"undecided": lambda base, head: ["add"] * (fake.waves < waves)} | options,
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ def test_waves_follow_until_every_cell_is_decided(tmp_path):
     assert measured.is_recorded
     assert fake.contests == [{"base": ["numba"], "head": ["numba"]}] * 6, "jnp is not timed"
     assert fake.checked == [True, False, False], "cells are checked in the first wave"
-    assert measured.notes[0].startswith("6 processes of each side; load of the machine ")
+    assert measured.notes[0].startswith("6 processes of each revision; load of the machine ")
     for found, place in ((measured.base, 0), (measured.head, 2)):
         times = blocks(found.path)
         assert set(times) == {"add-numba-f32-4096-cpu", "mul-numba-f32-4096-cpu"}
@@ -231,7 +231,7 @@ def test_a_cell_that_fails_in_one_wave_has_failed(tmp_path):
     assert statuses == {"warp": Status.SKIPPED, "numba": Status.CRASHED}
 
 
-@pytest.mark.parametrize("error", [PanelError("a timing process was lost"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [PoolError("a timing process was lost"), KeyboardInterrupt()])
 def test_what_was_timed_before_an_error_is_an_incomplete_run(tmp_path, error):
     own = cells("add")
 
@@ -239,14 +239,14 @@ def test_what_was_timed_before_an_error_is_an_incomplete_run(tmp_path, error):
         if wave == 3:
             raise error
 
-    with pytest.raises(RevisionError if isinstance(error, PanelError) else KeyboardInterrupt) as caught:
+    with pytest.raises(RevisionError if isinstance(error, PoolError) else KeyboardInterrupt) as caught:
         run(Fake({"base": own, "head": own}, on_time=on_time), tmp_path)
     paths = sorted(tmp_path.glob("*.jsonl"))
     assert len(paths) == 2
     for path in paths:
         assert judge(load_run(path)).exit is Exit.COULD_NOT_RUN
         assert {len(found) for found in blocks(path).values()} == {4}
-    if isinstance(error, PanelError):
+    if isinstance(error, PoolError):
         assert str(caught.value).startswith("a timing process was lost; what was timed before is in ")
 
 
@@ -254,7 +254,7 @@ def test_an_error_before_the_first_time_records_nothing(tmp_path):
     fake = Fake({"base": cells("add"), "head": cells("add")})
 
     def refuse():
-        raise PanelError("no such device")
+        raise PoolError("no such device")
 
     fake.open = refuse
     with pytest.raises(RevisionError, match=r"^no such device$"):

@@ -11,7 +11,7 @@ from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.evidence import Evidence, outcome
 from suites.checks.judging.memory import WrittenBeyond
-from suites.checks.judging.reasons import described, status_of
+from suites.checks.judging.reasons import error_text, status_of
 from suites.unit.bridge import kernels
 
 
@@ -78,11 +78,11 @@ def test_missing_memory_is_no_fault_of_the_kernel(error, monkeypatch):
     verdict = judge_kernel(_operator(), BACKENDS["numba"], (np.ones(5, np.float32),))
     assert verdict.status is Status.OOM
     assert not verdict.status.wrong
-    assert described(error).startswith(type(error).__name__)
+    assert error_text(error).startswith(type(error).__name__)
 
 
 def test_an_exception_is_described_with_the_backend_or_generator_that_raised_it():
     error = KeyError("lost")
     error.add_note("(raised by the numba generator of the operator clip)")
     error.add_note("For simplicity, JAX has removed its internal frames")
-    assert described(error) == "KeyError: 'lost' (raised by the numba generator of the operator clip)"
+    assert error_text(error) == "KeyError: 'lost' (raised by the numba generator of the operator clip)"

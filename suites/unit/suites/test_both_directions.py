@@ -104,8 +104,8 @@ def test_such_cells_are_timed_like_any_other():
     cases = {case.cell.key: case for case in map(case_of_both_directions, plain)}
     process = TimedProcess(cases, lambda cell: None, seed=random.randrange(100))
     for key in cases:
-        process.prepare(key, judged=True)
-    results = process.turn(list(cases), 0.005, last=True, measures=False)
+        process.prepare(key, checks=True)
+    results = process.time(list(cases), 0.005, last=True, measures=False)
     assert [result.status for result in results] == [Status.PASSED] * 2
     assert [result.timing.method for result in results] == ["two_points"] * 2
     assert {result.bytes for result in results} == {6 * 4 * 4096}

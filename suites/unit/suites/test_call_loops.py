@@ -46,12 +46,12 @@ def test_a_loop_counts_the_calls_that_differ_and_keeps_the_first():
     array_at(CALLS, 1, np.int64)[0] = 0
     loop = prepare(case, sets, jax.devices("cpu")[0])  # makes three calls
     assert [np.asarray(leaf[1]).tolist() for leaf in loop.expected] == [(2 * sets[1][0]).tolist()]
-    assert loop.turns(7).differing == 0
-    turns = loop.turns(6)
-    assert (turns.differing, turns.first) == (6, 0)
+    assert loop.run(7).differing == 0
+    run = loop.run(6)
+    assert (run.differing, run.first) == (6, 0)
     expected = 2 * sets[0][0]
     expected[-1] += 1
-    assert np.array_equal(turns.results[0], expected)
+    assert np.array_equal(run.results[0], expected)
 
 
 def test_results_of_parallel_loops_may_differ_by_their_margins():
@@ -60,6 +60,6 @@ def test_results_of_parallel_loops_may_differ_by_their_margins():
     assert keeps_bits(_case(DOUBLE))
     loop = prepare(case, [TOTAL.sample("float32", 5, seed) for seed in range(2)], jax.devices("cpu")[0])
     loop.expected[0] = loop.expected[0] * np.float32(1 + 1e-7)
-    assert loop.turns(4).differing == 0
+    assert loop.run(4).differing == 0
     loop.expected[0] = loop.expected[0] + np.float32(0.01)
-    assert loop.turns(4).differing == 4
+    assert loop.run(4).differing == 4

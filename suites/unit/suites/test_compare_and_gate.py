@@ -13,8 +13,8 @@ from reports.pages.alike import INTERLEAVED
 from suites.cells.selection import Selection
 from suites.commands.command_line import main
 from suites.compare import command as compare_command
-from suites.compare.alternation import Measured
-from suites.compare.compared import TwoRevisions, TwoRuns, find_compared, split_names
+from suites.compare.interleaving import RunPair
+from suites.compare.names import TwoRevisions, TwoRuns, resolve_names, split_names
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_record, make_run, whole
 from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 
@@ -62,7 +62,7 @@ def timed(monkeypatch, project):
     class Timed:
         asked, ns, notes, changes, is_recorded = [], 1000.0, (), {}, True
 
-        def make_sides(self, repository, base, head, selection, scratch, **options):
+        def prepare_revisions(self, repository, base, head, selection, scratch, **options):
             self.asked.append((base, head, selection, options))
             place = {label: repository.export(commit, scratch / label) for label, commit in (("b", base), ("h", head))}
             sides = {label: SimpleNamespace(folder=tree, tree=tree) for label, tree in place.items()}
@@ -72,16 +72,16 @@ def timed(monkeypatch, project):
             self.seconds, self.processes = seconds, processes
             runs = [load_run(write("b" * 8)), load_run(write("h" * 8, self.ns, **self.changes))]
             self.left = undecided(*(run.records for run in runs))
-            return Measured(*runs, self.notes, self.is_recorded)
+            return RunPair(*runs, self.notes, self.is_recorded)
 
     found = Timed()
-    monkeypatch.setattr(compare_command, "make_sides", found.make_sides)
+    monkeypatch.setattr(compare_command, "prepare_revisions", found.prepare_revisions)
     monkeypatch.setattr(compare_command, "measure", found.measure)
     return found
 
 
 def refused(base, head):
-    return refusal(find_compared, base, head, Selection())
+    return refusal(resolve_names, base, head, Selection())
 
 
 def test_words_are_base_head_and_files():
@@ -93,21 +93,21 @@ def test_words_are_base_head_and_files():
 def test_names_of_runs_come_first(project):
     one, two = write("20261120T000000-aaaa"), write("20261121T000000-bbbb")
     git(project, "tag", "latest")
-    assert find_compared("previous", "latest", Selection()) == TwoRuns(Path(one).resolve(), Path(two).resolve())
-    assert find_compared(str(one), "20261121", Selection()).head.name == two.name
+    assert resolve_names("previous", "latest", Selection()) == TwoRuns(Path(one).resolve(), Path(two).resolve())
+    assert resolve_names(str(one), "20261121", Selection()).head.name == two.name
 
 
 def test_other_names_are_revisions(project):
     write("20261120T000000-aaaa")
-    found = find_compared("middle", None, Selection())
+    found = resolve_names("middle", None, Selection())
     assert found == TwoRevisions(
         found.repository, git(project, "rev-parse", "middle"), git(project, "rev-parse", "HEAD"), False
     )
-    assert find_compared("HEAD~1", "HEAD", Selection()).takes_changes
+    assert resolve_names("HEAD~1", "HEAD", Selection()).ignores_changes
 
 
 def test_a_name_of_nothing_says_what_was_tried(project):
-    assert refused("nothing", None).startswith("'nothing' names no run and no revision: no folder ")
+    assert refused("nothing", None).startswith("'nothing' is no run and no revision: no folder ")
     write("20261120T000000-aaaa")
     said = refused("HEAD~1", "nothing")
     assert "no run 'nothing' in " in said
@@ -115,11 +115,9 @@ def test_a_name_of_nothing_says_what_was_tried(project):
 
 
 def test_a_file_with_operators_is_no_base(project):
-    assert "'my_ops.py' names no run and no revision: it is a file, and no recorded run; no" in refused(
-        "my_ops.py", None
-    )
+    assert "'my_ops.py' is no run and no revision: it is a file, and no recorded run; no" in refused("my_ops.py", None)
     (project / "middle").write_text("")
-    assert find_compared("middle", None, Selection()).base == git(project, "rev-parse", "middle^{commit}")
+    assert resolve_names("middle", None, Selection()).base == git(project, "rev-parse", "middle^{commit}")
 
 
 def test_a_run_and_a_revision_are_no_pair(project):
@@ -139,13 +137,13 @@ def test_compare_still_compares_runs(capsys):
 
 
 def test_compare_times_revisions_and_compares_their_runs(timed, capsys, project):
-    timed.notes = ("8 processes of each side; load of the machine 0.1 to 0.4 on 2 cores",)
+    timed.notes = ("8 processes of each revision; load of the machine 0.1 to 0.4 on 2 cores",)
     arguments = ["--minutes", "3", "--operator", "lif_step", "--processes", "8"]
     assert main(["compare", "HEAD~1", "my_ops.py", *arguments]) == Exit.FINE
     ((base, head, selection, options),) = timed.asked
     assert (base, head) == (git(project, "rev-parse", "HEAD~1"), git(project, "rev-parse", "HEAD"))
     assert selection == Selection(sources=("my_ops.py",), operators=("lif_step",), profile="quick")
-    assert (options, timed.seconds, timed.processes, timed.left) == ({"takes_changes": False}, 180, 8, [])
+    assert (options, timed.seconds, timed.processes, timed.left) == ({"ignores_changes": False}, 180, 8, [])
     shown = capsys.readouterr()
     assert re.search("Comparison of bbbbbbbb .* and hhhhhhhh ", shown.out)
     assert "load of the machine 0.1 to 0.4 on 2 cores" in shown.out
@@ -163,7 +161,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_timed(timed,
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nothing"], "'nothing' names no run and no revision"),
+        (["nothing"], "'nothing' is no run and no revision"),
         (["HEAD~1", "none/ops.py"], "none/ops.py: there is no such folder"),
         (["HEAD~9"], "no revision 'HEAD~9'"),
     ],

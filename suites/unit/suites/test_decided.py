@@ -10,7 +10,7 @@ from reports import Status
 from suites import Domain, Gradient, Operator
 from suites.backends import BACKENDS
 from suites.checks.drawn import session_choices
-from suites.checks.drawn.decided import gradient_battery, judge_battery, judged, judged_battery
+from suites.checks.drawn.drawn_truth import battery_truths, drawn_truth, gradient_battery, judge_battery
 from suites.checks.drawn.many_sizes import MOST_WORK, large_sizes, memory_alone, small_sizes
 from suites.checks.judging.call_loops import work
 from suites.checks.judging.evidence import CheckFailed
@@ -145,12 +145,12 @@ RIGHT = {
 @pytest.mark.parametrize("operator", RIGHT.values(), ids=RIGHT)
 def test_right_kernel_passes_where_its_result_is_decided(operator):
     assert _failures(operator) == []
-    decided = [each.share for each in judged_battery(operator, operator.dtypes[0], 5)]
+    decided = [each.share for each in battery_truths(operator, operator.dtypes[0], 5)]
     assert np.mean(decided) > 0.5
 
 
 def test_elements_beside_undecided_ones_are_judged():
-    drawn = judged(RIGHT["overflow in between"], "two", (np.array([1e30, 3], np.float32),))
+    drawn = drawn_truth(RIGHT["overflow in between"], "two", (np.array([1e30, 3], np.float32),))
     assert drawn.judge([np.array([np.inf, 3], np.float32)]).status is Status.PASSED
     assert drawn.judge([np.array([1e30, 3], np.float32)]).status is Status.PASSED
     assert drawn.judge([np.array([np.inf, 3], np.float32)]).note.startswith("1 results are infinite or NaN")
@@ -159,16 +159,16 @@ def test_elements_beside_undecided_ones_are_judged():
 
 def test_an_integer_may_have_the_value_of_either_precision_and_no_other():
     bins = _of(lambda x: jnp.digitize(x, jnp.array([0.1, 0.3, 0.7], x.dtype)).astype(jnp.int32), _never)
-    drawn = judged(bins, "threshold", (np.array([0.7, 0.2], np.float32),))  # float32 of 0.7 is below 0.7
+    drawn = drawn_truth(bins, "threshold", (np.array([0.7, 0.2], np.float32),))  # float32 of 0.7 is below 0.7
     verdicts = [drawn.judge([np.array([each, 1], np.int32)]).status for each in (2, 3, 1, 9)]
     assert verdicts == [Status.PASSED, Status.PASSED, Status.WRONG_VALUE, Status.WRONG_VALUE]
-    average = judged(RIGHT["int64 in Numba"], "wraps", (np.full(1, 2**31 - 1, np.int32),) * 2)
+    average = drawn_truth(RIGHT["int64 in Numba"], "wraps", (np.full(1, 2**31 - 1, np.int32),) * 2)
     verdicts = [average.judge([np.full(1, each, np.int32)]).status for each in (2**31 - 1, -1, 0)]
     assert verdicts == [Status.PASSED, Status.PASSED, Status.WRONG_VALUE]
 
 
 def _is_right(reference, inputs, *results):
-    drawn = judged(_of(reference, _never, inputs[0].dtype.name), "", inputs)
+    drawn = drawn_truth(_of(reference, _never, inputs[0].dtype.name), "", inputs)
     return [drawn.judge([np.array(each, drawn.truth.outputs[0].dtype)]).status is Status.PASSED for each in results]
 
 
@@ -222,7 +222,9 @@ def test_a_maximum_without_the_last_element_of_each_part_is_seen_in_a_large_inpu
 
 
 def test_what_depends_on_an_integer_that_languages_define_in_their_own_way_is_left_out():
-    quotient = judged(RIGHT["division of integers"], "zero", (np.array([7, 7], np.int32), np.array([0, 2], np.int32)))
+    quotient = drawn_truth(
+        RIGHT["division of integers"], "zero", (np.array([7, 7], np.int32), np.array([0, 2], np.int32))
+    )
     assert quotient.judge([np.array([123, 3], np.int32)]).status is Status.PASSED
     assert quotient.judge([np.array([123, 4], np.int32)]).status is Status.WRONG_VALUE
 

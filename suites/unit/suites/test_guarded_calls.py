@@ -150,7 +150,7 @@ FOREIGN = """
 import ctypes, faulthandler
 from suites.guards import page_faults
 faulthandler.enable()
-with page_faults.noted():
+with page_faults.noting():
     ctypes.string_at(64, 1)
 """
 

@@ -5,7 +5,7 @@ import weakref
 import jax
 import numpy as np
 
-from suites.timing.cuda_measurement import HOT, InputRotation, InputTurns
+from suites.timing.cuda_measurement import HOT, InputRotation, InputSets
 
 
 def addresses(rotation, calls):
@@ -31,7 +31,7 @@ class Watched(InputRotation):
 
 
 def test_cold_calls_take_turns_with_inputs_and_outputs():
-    inputs, outputs = addresses(Watched(InputTurns(4, False)), 12)
+    inputs, outputs = addresses(Watched(InputSets(4, False)), 12)
     assert len({*inputs}) == 4
     assert inputs == inputs[:4] * 3
     for index in range(12 - 4):

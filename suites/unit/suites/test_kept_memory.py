@@ -11,18 +11,18 @@ from reports import Status
 from suites import Operator
 from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
-from suites.validate import kept_memory
+from suites.validate import memory_limit
 
 
 @pytest.mark.parametrize(("most", "is_kept"), [(0, False), (1 << 60, True)])
 def test_a_process_that_keeps_too_much_forgets_the_operators_that_it_has_checked(monkeypatch, most, is_kept):
-    monkeypatch.setattr(kept_memory, "MOST_KEPT", most)
+    monkeypatch.setattr(memory_limit, "LIMIT_BYTES", most)
     operator = _doubled()
     inputs = operator.sample("float32", 100, 0)
     assert judge_kernel(operator, BACKENDS["numba"], inputs, jax.devices("cpu")[0]).status is Status.PASSED
     kept = weakref.ref(operator)
     del operator
-    kept_memory.forget()
+    memory_limit.free_memory()
     gc.collect()
     assert (kept() is not None) == is_kept
 

@@ -3,8 +3,8 @@
 import pytest
 
 from reports import CellResult, ProcessTimes, Stages, Status, Timing
-from suites.bench.contests import contests, portions
-from suites.bench.merging import merged
+from suites.bench.groups import chunks, group_cells
+from suites.bench.merging import merge_results
 from suites.unit.reports.builders import make_cell
 
 
@@ -19,7 +19,9 @@ def result(ns=None, status=Status.PASSED, cell=None, **more):
 
 def test_each_process_keeps_its_place():
     judged = result(stages=Stages(trace_ms=1.0))
-    found = merged(judged, [result(3.0), result(1.0, bandwidth_limit=1e9, bandwidth_limit_kind="copy"), result(2.0)])
+    found = merge_results(
+        judged, [result(3.0), result(1.0, bandwidth_limit=1e9, bandwidth_limit_kind="copy"), result(2.0)]
+    )
     assert found.timing.medians_ns == [3.0, 1.0, 2.0]
     assert (found.status, found.stages.trace_ms, found.bandwidth_limit) == (Status.PASSED, 1.0, 1e9)
 
@@ -33,7 +35,7 @@ def test_each_process_keeps_its_place():
     ],
 )
 def test_a_failure_in_one_process_is_the_result(statuses, expected):
-    found = merged(result(), [result(1.0 if status is Status.PASSED else None, status) for status in statuses])
+    found = merge_results(result(), [result(1.0 if status is Status.PASSED else None, status) for status in statuses])
     assert found.status is expected
     assert found.timing is None
 
@@ -43,7 +45,7 @@ def test_a_failure_in_one_process_is_the_result(statuses, expected):
 )
 def test_processes_in_which_noise_hid_the_time_are_left_out_unless_they_are_half(hidden, status, times):
     noisy = result(reason="the noise is larger than the calls")
-    found = merged(result(), [noisy] * hidden + [result(1.0)] * (4 - hidden))
+    found = merge_results(result(), [noisy] * hidden + [result(1.0)] * (4 - hidden))
     assert found.status is status
     assert (found.timing and len(found.timing.processes)) == times
     assert (found.reason is None) == (status is Status.PASSED)
@@ -51,17 +53,17 @@ def test_processes_in_which_noise_hid_the_time_are_left_out_unless_they_are_half
 
 
 def test_a_wrong_result_of_the_judge_stays():
-    assert merged(result(status=Status.WRONG_VALUE), [result(1.0)]).status is Status.WRONG_VALUE
+    assert merge_results(result(status=Status.WRONG_VALUE), [result(1.0)]).status is Status.WRONG_VALUE
 
 
 def test_a_cell_that_no_process_timed_is_unchecked():
-    assert merged(result(), []).status is Status.UNCHECKED
+    assert merge_results(result(), []).status is Status.UNCHECKED
 
 
 def test_contests_stay_whole():
     cells = [make_cell(backend=backend, size=size) for size in (1, 2, 3) for backend in ("jnp", "numba")]
-    groups = contests([*cells[::2], *cells[1::2]])
+    groups = group_cells([*cells[::2], *cells[1::2]])
     assert [[cell.backend for cell in group] for group in groups] == [["jnp", "numba"]] * 3
-    assert [len(portion) for portion in portions(groups, 4)] == [2, 1]
-    assert [len(portion) for portion in portions(groups, 1)] == [1, 1, 1]
-    assert portions([], 4) == []
+    assert [len(chunk) for chunk in chunks(groups, 4)] == [2, 1]
+    assert [len(chunk) for chunk in chunks(groups, 1)] == [1, 1, 1]
+    assert chunks([], 4) == []

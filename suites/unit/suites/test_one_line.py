@@ -10,7 +10,7 @@ from suites import Operator
 from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.reasons import kernel_lines, with_inputs
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 from suites.validate.finding import Finding
 
 
@@ -68,7 +68,9 @@ def test_a_bound_that_is_left_by_little_says_what_was_allowed_and_both_cures():
 def test_an_input_is_printed_with_the_sign_of_its_nan():
     operator = Operator(name="sign", reference=jnp.signbit, kernels={"numba": numba.njit(lambda x, out: None)})
     for value, text in ((np.nan, "np.nan"), (-np.nan, "-np.nan")):
-        found = with_inputs(Verdict(Status.WRONG_VALUE, "wrong", None), operator, (np.array([value], np.float32),))
+        found = with_inputs(
+            ResultVerdict(Status.WRONG_VALUE, "wrong", None), operator, (np.array([value], np.float32),)
+        )
         assert f"x = np.array([{text}], np.float32)" in found.reason
 
 
@@ -86,7 +88,7 @@ def test_inputs_are_shown_where_the_element_depends_on_them():
     reason = judge_kernel(operator, BACKENDS["numba"], (a, b)).reason
     assert "a: float32[20, 3], a[3, :] = [9.0, 10.0, 11.0]; b: float32[20], b[3] = 3.0" in reason
     mixed = Operator(name="flip", reference=lambda b: b[::-1], kernels={"numba": numba.njit(lambda b, out: b)})
-    assert "b[0]" not in with_inputs(Verdict(Status.WRONG_VALUE, "wrong", None, output=0), mixed, (b,)).reason
+    assert "b[0]" not in with_inputs(ResultVerdict(Status.WRONG_VALUE, "wrong", None, output=0), mixed, (b,)).reason
 
 
 @numba.njit

@@ -1,4 +1,4 @@
-"""Parts of a run: even, stable, whole contests; and several machines that run one suite."""
+"""Parts of a run: even, stable, groups that stay together; and several machines that run one suite."""
 
 from pathlib import Path
 

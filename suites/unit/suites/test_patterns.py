@@ -27,7 +27,7 @@ def _changed(true, place, value):
         (np.trunc(VECTOR * 9), np.trunc(VECTOR * 9) + np.sign(VECTOR), "every element is 1 nearer to zero"),
         (np.roll(VECTOR, 1), VECTOR, "every element has the value that belongs to the element 1 before it"),
         (np.flip(MATRIX, 1), MATRIX, "every element has the value that belongs to the other end along axis 1"),
-        (MATRIX.T.reshape(6, 8), MATRIX, "every element from 1 on has the value that belongs to the transposed place"),
+        (MATRIX.T.reshape(6, 8), MATRIX, "every element from 1 on has the value that belongs to the transposed index"),
         (_changed(VECTOR, slice(16, None), 0), VECTOR, "every element from 16 on is 0.0"),
         (_changed(VECTOR, -1, 7), VECTOR, "the last element is wrong"),
         (_changed(MATRIX, (slice(None), -1), 3), MATRIX, "the last element along axis 1 is 3.0"),
@@ -55,5 +55,5 @@ def test_steps_are_named():
 def test_exchanged_outputs_are_called_so():
     one, other = VECTOR, VECTOR + 1
     verdict = judge([other, one], Truth((exact(one), exact(other))))
-    assert verdict.cause == "outputs 0 and 1 are in each other's place"
+    assert verdict.cause == "outputs 0 and 1 are exchanged"
     assert verdict.words.startswith(f"{verdict.cause}: output 0[")

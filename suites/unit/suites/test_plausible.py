@@ -52,8 +52,8 @@ def timed(kernel, size, seconds):
     case = Case(operator, BACKENDS["numba"], "float32", size, "cpu")
     array_at(CALLS, 1, np.int64)[0] = 0
     process = TimedProcess({case.cell.key: case}, lambda cell: None)
-    assert process.prepare(case.cell.key, judged=True).status is Status.PASSED
-    (result,) = process.turn([case.cell.key], seconds, last=True, measures=False)
+    assert process.prepare(case.cell.key, checks=True).status is Status.PASSED
+    (result,) = process.time([case.cell.key], seconds, last=True, measures=False)
     return result
 
 

@@ -13,7 +13,7 @@ from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.evidence import CheckFailed
 from suites.checks.reruns import with_cause
 from suites.mutants.memory import address_of_zeros, array_at
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 from suites.unit.suites.named_checks import run_check
 
 COUNT, KEPT, SIZE = address_of_zeros(1, np.int64), address_of_zeros(1 << 20, np.float32), address_of_zeros(1, np.int64)
@@ -74,7 +74,7 @@ def _case(kernel):
     ],
 )
 def test_results_that_vary_are_called_by_their_cause(kernel, cause):
-    verdict = with_cause(_case(kernel), Verdict(Status.WRONG_VALUE, "off", None))
+    verdict = with_cause(_case(kernel), ResultVerdict(Status.WRONG_VALUE, "off", None))
     assert (verdict.status, verdict.cause) == (Status.NONDETERMINISTIC, cause)
     assert verdict.words == f"{cause}: off"
 
@@ -91,7 +91,7 @@ def test_other_faults_keep_their_own_words(kernel, words):
 
 
 def test_a_verdict_that_no_memory_explains_is_left_as_it_is():
-    verdict = Verdict(Status.OUT_OF_BOUNDS, "outside", None)
+    verdict = ResultVerdict(Status.OUT_OF_BOUNDS, "outside", None)
     assert with_cause(_case(counts), verdict) is verdict
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from reports import Source
 from suites.cells.selection import SelectionError
-from suites.processes.resuming import continued_header, opened
+from suites.processes.resuming import continued_header, load_for_resume
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_pair, make_record, make_run, whole
 
 CHANGES = {
@@ -47,13 +47,13 @@ def test_a_run_that_lost_its_last_line_is_opened_and_a_damaged_one_is_not(tmp_pa
     data = whole(make_pair(1000.0, 500.0))
     lines = data.splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:2]) + lines[2][:50])
-    assert len(opened("a", path).records) == 1
+    assert len(load_for_resume("a", path).records) == 1
     path.write_bytes(lines[0] + lines[1][:50] + b"\n" + lines[2])
     with pytest.raises(SelectionError, match=r"--resume a: .*a\.jsonl:2: .*A damaged run cannot be continued"):
-        opened("a", path)
+        load_for_resume("a", path)
     path.write_bytes(b"{}\n")
     with pytest.raises(SelectionError, match=r"--resume a: .*a\.jsonl:1: expected a JSON object"):
-        opened("a", path)
+        load_for_resume("a", path)
 
 
 def test_a_run_of_an_older_version_is_not_continued(tmp_path):
@@ -62,4 +62,4 @@ def test_a_run_of_an_older_version_is_not_continued(tmp_path):
     del old["kind"]
     path.write_bytes(msgspec.json.encode(old | {"schema": 2}) + b"\n")
     with pytest.raises(SelectionError, match="written with schema 2, expected 4"):
-        opened("a", path)
+        load_for_resume("a", path)

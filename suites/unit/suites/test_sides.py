@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from suites.cells.selection import Selection
-from suites.compare.revisions import inspection, sides
-from suites.compare.revisions.inspection import inspect_side
-from suites.compare.revisions.side import BASE, Side
-from suites.compare.revisions.sides import make_sides, repository_of
+from suites.compare.revisions import inspection, revision_pair
+from suites.compare.revisions.inspection import inspect_revision
+from suites.compare.revisions.revision import BASE, Revision
+from suites.compare.revisions.revision_pair import prepare_revisions, repository_of
 from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 
 SLOWER = OPERATORS.replace("2 * x[i]", "x[i] + x[i]")
@@ -31,13 +31,15 @@ def project(tmp_path, monkeypatch):
 def looked_at(monkeypatch):
     """The sides that would have been inspected, each in a process of its own."""
     seen = []
-    monkeypatch.setattr(sides.inspection, "inspect_side", lambda side, root: seen.append(side))
+    monkeypatch.setattr(revision_pair.inspection, "inspect_revision", lambda side, root: seen.append(side))
     return seen
 
 
 def made(selection, scratch, base="HEAD~1", head="HEAD", **options):
     repository = repository_of(selection)
-    return make_sides(repository, repository.commit(base), repository.commit(head), selection, scratch, **options)
+    return prepare_revisions(
+        repository, repository.commit(base), repository.commit(head), selection, scratch, **options
+    )
 
 
 def test_each_side_has_the_operators_of_its_commit(project, looked_at, tmp_path):
@@ -80,7 +82,7 @@ def test_uncommitted_changes_are_said_unless_head_was_named(project, looked_at, 
     (project / "my_ops.py").write_text("# changed\n")
     found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch")
     assert "uncommitted changes do not count: my_ops.py" in found.notes
-    found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch", takes_changes=True)
+    found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch", ignores_changes=True)
     assert found.notes == ()
 
 
@@ -138,10 +140,10 @@ def answers(monkeypatch):
 
 
 def looked(tmp_path):
-    side = Side(
+    side = Revision(
         label=BASE, commit="ab", sources=("a.py",), variables={}, tree=tmp_path / "tree", folder=tmp_path
     )  # fmt: skip
-    return inspect_side(side, tmp_path / "root")
+    return inspect_revision(side, tmp_path / "root")
 
 
 def answer(**changes):
@@ -187,7 +189,7 @@ def test_a_real_side_loads_its_own_files(project, tmp_path, monkeypatch):
     assert Path(found.base.sources[0]).is_relative_to(found.base.tree)
     # Without the import path of the side, it would import from the work tree.
     stray = replace(found.head, variables={"PYTHONPATH": ":".join(sys.path)}, folder=tmp_path)
-    said = refusal(inspect_side, stray, project)
+    said = refusal(inspect_revision, stray, project)
     assert f"import {project / 'lib' / 'other.py'}, and not the file of the commit" in said
     broken = commit(project, {"my_ops.py": "import nothing_of_this_name\n"})
     said = refusal(made, Selection(sources=("my_ops.py",)), tmp_path / "scratch", base="HEAD~1")

@@ -15,7 +15,7 @@ import pytest
 from reports import Status, find_run, load_run
 from reports.records.store import RUNS_VARIABLE
 from suites.checks.judging.evidence import CheckFailed, Evidence, outcome
-from suites.numerics.verdict import Verdict
+from suites.numerics.verdict import ResultVerdict
 from suites.unit.suites import test_toy_backend
 
 OUTSIDE = Path(__file__).with_name("ops_outside.py")
@@ -153,18 +153,18 @@ def test_evidence_keeps_the_worst_accuracy_and_raises_what_is_wrong():
 
     evidence = Evidence()
     for used in (0.25, 0.75, 0.5):
-        evidence.require(Verdict(Status.PASSED, None, Accuracy(budget_used=used)))
+        evidence.require(ResultVerdict(Status.PASSED, None, Accuracy(budget_used=used)))
     assert evidence.accuracy is not None
     assert evidence.accuracy.budget_used == 0.75
     with pytest.raises(CheckFailed, match="WRONG_VALUE: element 2: too large") as caught:
-        evidence.require(Verdict(Status.WRONG_VALUE, "too large", Accuracy(budget_used=3.0)), "element 2")
+        evidence.require(ResultVerdict(Status.WRONG_VALUE, "too large", Accuracy(budget_used=3.0)), "element 2")
     assert outcome(caught) == (Status.WRONG_VALUE, "element 2: too large")
     assert evidence.accuracy.budget_used == 3.0
 
 
 def test_evidence_of_elements_without_a_bound_is_no_evidence():
     def verdict(status, judged):
-        return Verdict(status, None if status is Status.PASSED else "no error bound is known", None, judged)
+        return ResultVerdict(status, None if status is Status.PASSED else "no error bound is known", None, judged)
 
     evidence = Evidence()
     with pytest.raises(CheckFailed, match="UNCHECKED: the check ended without judging a result"):
@@ -176,4 +176,4 @@ def test_evidence_of_elements_without_a_bound_is_no_evidence():
     evidence.require(verdict(Status.UNCHECKED, 3))
     evidence.finish()
     with pytest.raises(CheckFailed, match="UNCHECKED: value: no error bound"):
-        evidence.require(verdict(Status.UNCHECKED, 3), "value", whole=True)
+        evidence.require(verdict(Status.UNCHECKED, 3), "value", every_element=True)

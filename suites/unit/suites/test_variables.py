@@ -5,7 +5,7 @@ import re
 import pytest
 
 from suites.cells.selection import SelectionError
-from suites.commands.variables import KNOWN, PREFIX, require_known_variables
+from suites.commands.variables import NAMES, PREFIX, require_known_variables
 from suites.unit.docs.pages import PROJECT
 
 
@@ -15,7 +15,7 @@ def test_every_variable_in_the_sources_is_known():
         for path in (PROJECT / package).rglob("*.py"):
             if "unit" not in path.parts:
                 found |= set(re.findall(rf'= "{PREFIX}([A-Z_]+)"', path.read_text(encoding="utf-8")))
-    assert found == set(KNOWN)
+    assert found == set(NAMES)
 
 
 def test_a_misspelt_variable_is_refused_with_the_one_that_was_meant(monkeypatch):

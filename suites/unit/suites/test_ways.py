@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from suites import Operator
-from suites.checks.drawn.decided import judged_battery
+from suites.checks.drawn.drawn_truth import battery_truths
 from suites.mutants.ways import KINDS
 
 CASES = [(kind, dtype) for kind in KINDS for dtype in kind.dtypes]
@@ -31,7 +31,7 @@ def drawn(request):
         domains=kind.domains,
         **{name: value for name, value in fields.items() if value is not None},
     )
-    return kind, list(judged_battery(operator, dtype, 33))
+    return kind, list(battery_truths(operator, dtype, 33))
 
 
 def _verdict(way, each):

@@ -1,4 +1,4 @@
-"""Names inputs, and brings those that an author's functions return into one form: NumPy arrays of known dtypes."""
+"""Names inputs, and converts those that an author's functions return to one form: NumPy arrays of known dtypes."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from suites.numerics.arrays import Array, Inputs
 from suites.numerics.precision import NARROWER, needs_x64
 
 
-def inputs_of(where: str, found: Any) -> Inputs:
-    """Inputs as a tuple of NumPy arrays.
+def inputs_of(where: str, arrays: Any) -> Inputs:
+    """Returns inputs as a tuple of NumPy arrays.
 
     Args:
         where: The operator, the field and its arguments, with which an error begins.
-        found: One array, or a tuple or list of arrays.
+        arrays: One array, or a tuple or list of arrays.
 
     Raises:
-        OperatorError: It is something else, or an array of a dtype that operators do not have.
+        OperatorError: ``arrays`` is something else, or an array has a dtype that operators do not have.
     """
-    several = tuple(found) if isinstance(found, tuple | list) else (found,)
+    several = tuple(arrays) if isinstance(arrays, tuple | list) else (arrays,)
     return tuple(_input(f"{where}: input {index}", each) for index, each in enumerate(several))
 
 
-def _input(where: str, given: Any) -> Array:
-    if not isinstance(given, np.ndarray | np.generic | jax.Array):
-        raise OperatorError(f"{where} is {fields.shown(given)}, expected an array, as of np.asarray(..., dtype).")
-    array = np.asarray(given)
+def _input(where: str, value: Any) -> Array:
+    if not isinstance(value, np.ndarray | np.generic | jax.Array):
+        raise OperatorError(f"{where} is {fields.shown(value)}, expected an array, as of np.asarray(..., dtype).")
+    array = np.asarray(value)
     if array.dtype.name not in fields.DTYPES:
-        known = ", ".join(fields.DTYPES)
-        raise OperatorError(f"{where} is {fields.shown(array)}, expected one of {known}. Make it with .astype(dtype).")
+        names = ", ".join(fields.DTYPES)
+        raise OperatorError(f"{where} is {fields.shown(array)}, expected one of {names}. Make it with .astype(dtype).")
     return array
 
 
 def inputs_of_dtype(where: str, dtype: str, inputs: Inputs) -> Inputs:
-    """The inputs of a case of a dtype. 64-bit arrays become 32-bit ones, as in JAX, unless the dtype needs x64 mode.
+    """Returns the inputs of a case. 64-bit arrays become 32-bit ones, as in JAX, unless its dtype needs x64 mode.
 
     Raises:
         OperatorError: No input has the dtype, or a value does not fit into 32 bits.
@@ -56,7 +56,7 @@ def inputs_of_dtype(where: str, dtype: str, inputs: Inputs) -> Inputs:
 
 
 def _narrow(where: str, array: Array) -> Array:
-    """The array in the dtype that JAX gives it without x64 mode."""
+    """Returns the array in the dtype that JAX gives it without x64 mode."""
     if not needs_x64(array.dtype):
         return array
     narrow = np.dtype(NARROWER[array.dtype.name])
@@ -75,17 +75,17 @@ def input_names(reference: Callable[..., Any], count: int) -> list[str]:
     """Returns a name for each of ``count`` inputs: the reference's parameters, or ``x0``, ``x1``, ... if they differ.
 
     Args:
-        reference: An operator's reference, or the function that its author gave.
-        count: How many inputs there are.
+        reference: An operator's reference, or the function of its author.
+        count: The number of inputs.
     """
     numbered = [f"x{index}" for index in range(count)]
     try:
-        # An operator's reference takes any number of inputs; the function that its author gave has names for them.
-        signature = inspect.signature(getattr(reference, "given", reference))
+        # An operator's reference takes any number of inputs; the function of its author has names for them.
+        signature = inspect.signature(getattr(reference, "function", reference))
     except (TypeError, ValueError):
         return numbered
-    known = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    if any(each.kind is each.VAR_POSITIONAL for each in known):
+    parameters = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
         return numbered
-    several = [each.name for each in known], [each.name for each in known if each.default is each.empty]
+    several = [each.name for each in parameters], [each.name for each in parameters if each.default is each.empty]
     return next((names for names in several if len(names) == count), numbered)

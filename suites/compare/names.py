@@ -1,4 +1,4 @@
-"""Finds what is compared: two recorded runs, or two revisions. Names of runs come first."""
+"""Finds the two runs or the two revisions that the command line names. The name of a run comes before a revision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reports import RunNotFound, find_run
 from reports.records.store import SUFFIXES
 from suites.cells.selection import Selection
 from suites.compare.revisions.repository import Repository
-from suites.compare.revisions.sides import repository_of
+from suites.compare.revisions.revision_pair import repository_of
 from suites.errors import RevisionError
 
 
@@ -35,13 +35,13 @@ class TwoRevisions:
         repository: The repository.
         base: The full commit of the older one.
         head: The full commit of the newer one.
-        takes_changes: Whether the user named the newer one, and so knows that uncommitted changes do not count.
+        ignores_changes: Whether the user named the newer one, and so knows that uncommitted changes do not count.
     """
 
     repository: Repository
     base: str
     head: str
-    takes_changes: bool
+    ignores_changes: bool
 
 
 def split_names(words: Sequence[str]) -> tuple[str, str | None, tuple[str, ...]]:
@@ -55,25 +55,25 @@ def split_names(words: Sequence[str]) -> tuple[str, str | None, tuple[str, ...]]
     return base, None, tuple(rest)
 
 
-def find_compared(
+def resolve_names(
     base: str, head: str | None, selection: Selection, runs: str | Path | None = None
 ) -> TwoRuns | TwoRevisions:
     """Returns the runs or the revisions that two names stand for.
 
     Args:
         base: The name of a run, as :func:`reports.find_run` takes it, or of a revision.
-        head: Likewise; None for ``HEAD``.
-        selection: The cells: its operators decide which repository is meant.
+        head: The same for the newer one; None for ``HEAD``.
+        selection: The cells. The files of their operators decide which repository is meant.
         runs: The folder of the runs.
 
     Raises:
-        RevisionError: A name fits neither, or one name is a run and the other a revision. The message says
-            what was tried.
+        RevisionError: A name is neither a run nor a revision, or one is a run and the other a revision. The message
+            names the attempts.
     """
-    one = _found(base, selection, runs)
+    one = _resolve(base, selection, runs)
     if head is None and isinstance(one, Path):
         raise RevisionError(f"{base!r} is a recorded run. Name a second one to compare it with, such as latest.")
-    two = _found(head or "HEAD", selection, runs)
+    two = _resolve(head or "HEAD", selection, runs)
     if isinstance(one, Path) and isinstance(two, Path):
         return TwoRuns(one, two)
     if isinstance(one, _Commit) and isinstance(two, _Commit):
@@ -88,7 +88,7 @@ class _Commit:
     commit: str
 
 
-def _found(name: str, selection: Selection, runs: str | Path | None) -> Path | _Commit:
+def _resolve(name: str, selection: Selection, runs: str | Path | None) -> Path | _Commit:
     run, no_run = None, "it is a file, and no recorded run"
     try:
         run = find_run(name, runs)
@@ -102,4 +102,4 @@ def _found(name: str, selection: Selection, runs: str | Path | None) -> Path | _
     except RevisionError as error:
         if run is not None and not name.endswith(".py"):
             return run  # a file may have the name of a branch
-        raise RevisionError(f"{name!r} names no run and no revision: {no_run.rstrip('.')}; {error}") from error
+        raise RevisionError(f"{name!r} is no run and no revision: {no_run.rstrip('.')}; {error}") from error

@@ -1,7 +1,7 @@
-"""Makes the two sides of a comparison: which operators of which commit run, and from which files.
+"""Makes the two revisions of a comparison ready to run: exports their files, and finds their operators.
 
-Both sides have this Python. The operators of each come from the files of its commit, and in a checkout of this project
-the project itself too.
+Both revisions run with this Python. The operators of each come from the files of its commit. In a checkout of this
+project, the project itself comes from there too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from suites.cells.selection import Selection
 from suites.compare.revisions import inspection
 from suites.compare.revisions.repository import SHORT, Repository
-from suites.compare.revisions.side import BASE, HEAD, Side
+from suites.compare.revisions.revision import BASE, HEAD, Revision
 from suites.errors import RevisionError
 
 _HERE = Path(__file__).resolve().parents[2]
@@ -27,18 +27,18 @@ _DECLARATION = re.compile(r"\b(Operator|operator_of)\(")
 
 
 @dataclass(frozen=True)
-class Sides:
-    """Both sides of a comparison.
+class RevisionPair:
+    """Both revisions of a comparison.
 
     Attributes:
         base: The older one.
         head: The newer one.
-        sources: The operators as a reader knows them: paths from the root of the repository, or modules.
-        notes: What a reader should know of the comparison, a sentence each.
+        sources: The operators as paths from the root of the repository, or as modules.
+        notes: Notes for the reader of the comparison, a sentence each.
     """
 
-    base: Side
-    head: Side
+    base: Revision
+    head: Revision
     sources: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -56,62 +56,63 @@ def repository_of(selection: Selection) -> Repository:
     """Returns the repository whose revisions are compared: it holds the operators, or else the current folder.
 
     Raises:
-        RevisionError: There is none, or the operators lie in several.
+        RevisionError: There is none, or the operators lie in several repositories.
     """
     files = [Path(source) for source in selection.sources if _is_file(source)]
     for file in files:
         if not file.parent.is_dir():
             raise RevisionError(f"{file}: there is no such folder.")
-    found = list(dict.fromkeys(Repository.around(file.resolve()) for file in files)) or [Repository.around(Path.cwd())]
-    if len(found) > 1:
-        raise RevisionError(f"the operators lie in {len(found)} repositories: {found[0].root}, {found[1].root}.")
-    return found[0]
+    repositories = list(dict.fromkeys(Repository.around(path.resolve()) for path in files or [Path.cwd()]))
+    if len(repositories) > 1:
+        one, two, *_ = (repository.root for repository in repositories)
+        raise RevisionError(f"the operators lie in {len(repositories)} repositories: {one}, {two}.")
+    return repositories[0]
 
 
-def make_sides(
-    repository: Repository, base: str, head: str, selection: Selection, scratch: Path, *, takes_changes: bool = False
-) -> Sides:
-    """Makes both sides ready to run, and looks at each once: its operators load, and from its own commit.
+def prepare_revisions(
+    repository: Repository, base: str, head: str, selection: Selection, scratch: Path, *, ignores_changes: bool = False
+) -> RevisionPair:
+    """Makes both revisions ready to run, and requires that the operators of each load from its own commit.
 
     Args:
         repository: The repository, see :func:`repository_of`.
-        base: The full commit of the older side.
-        head: The full commit of the newer side.
+        base: The full commit of the older revision.
+        head: The full commit of the newer revision.
         selection: The cells; its sources are paths in the work tree, or modules.
-        scratch: A folder for the files of a user's revisions. The caller deletes it when both sides have run.
-        takes_changes: Whether the user knows that uncommitted changes do not count.
+        scratch: A folder for the files of both commits. The caller deletes it when both revisions have run.
+        ignores_changes: Whether the user knows that uncommitted changes do not count.
 
     Raises:
         RevisionError: A revision cannot be made ready; the message says which and why.
     """
     request = _Request(repository, (base, head), selection, scratch)
-    changes = [] if takes_changes else repository.changes()
+    changes = [] if ignores_changes else repository.changes()
     if changes:
         request.notes.append(
             f"uncommitted changes do not count: {', '.join(changes[:3])}{', ...' if len(changes) > 3 else ''}"
         )
     is_own = _is_this_project(repository.root)
-    trees = _exported(request, scratch)
+    trees = _export(request, scratch)
     sources = _sources(request, trees, is_own)
-    sides = _sides(request, trees, sources, is_own)
-    for side in sides:
-        inspection.inspect_side(side, repository.root)
-    names = tuple(dict.fromkeys(source.known for each in sources for source in each))
+    revisions = _revisions(request, trees, sources, is_own)
+    for revision in revisions:
+        inspection.inspect_revision(revision, repository.root)
+    names = tuple(dict.fromkeys(source.name for each in sources for source in each))
     if not selection.sources and names:
         request.notes.append(f"operators: {', '.join(names)}")
-    return Sides(*sides, names, tuple(dict.fromkeys(request.notes)))
+    return RevisionPair(*revisions, names, tuple(dict.fromkeys(request.notes)))
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Operators of one side: as a reader knows them, and as its process finds them."""
+    """The operators of one file or module: its name for the reader, and the path from which a process loads it."""
 
-    known: str
-    found: str
+    name: str
+    path: str
 
 
-def _exported(request: _Request, folder: Path) -> tuple[Path, Path]:
-    # Paths of one length: programs with longer ones have another stack, which can move times.
+def _export(request: _Request, folder: Path) -> tuple[Path, Path]:
+    # Both paths have the same length: a longer path in the environment moves the stack, which can change times.
     base, head = request.commits
     return request.repository.export(base, folder / base[:SHORT]), request.repository.export(
         head, folder / head[:SHORT]
@@ -121,36 +122,36 @@ def _exported(request: _Request, folder: Path) -> tuple[Path, Path]:
 def _sources(
     request: _Request, trees: tuple[Path, Path], is_own: bool
 ) -> tuple[tuple[_Source, ...], tuple[_Source, ...]]:
-    """Returns the operators of both sides.
+    """Returns the operators of both revisions.
 
     Raises:
-        RevisionError: A side has none.
+        RevisionError: A revision has none.
     """
-    given = request.selection.sources
-    if not given and is_own:
+    selected = request.selection.sources
+    if not selected and is_own:
         return (), ()
-    known = [_known(request.repository, source) for source in given] or _declared(trees)
-    if not known:
+    names = [_name(request.repository, source) for source in selected] or _declaring_files(trees)
+    if not names:
         raise RevisionError(
             f"no tracked file of {request.repository.root} declares an operator. Name the file: --operators my_ops.py."
         )
-    found = []
+    both = []
     for label, commit, tree in zip((BASE, HEAD), request.commits, trees, strict=True):
-        held = tuple(
+        sources = tuple(
             _Source(name, str(tree / name) if _is_file(name) else name)
-            for name in known
+            for name in names
             if not _is_file(name) or (tree / name).is_file()
         )
-        lost = [name for name in known if name not in {source.known for source in held}]
-        if not held:
+        missing = [name for name in names if name not in {source.name for source in sources}]
+        if not sources:
             why = "" if label == BASE else " Commit it first: only commits are compared."
-            raise RevisionError(f"{label} ({commit[:SHORT]}) has no file {', '.join(lost)}.{why}")
-        request.notes.extend([f"{label} ({commit[:SHORT]}) has no file {name}" for name in lost])
-        found.append(held)
-    return found[0], found[1]
+            raise RevisionError(f"{label} ({commit[:SHORT]}) has no file {', '.join(missing)}.{why}")
+        request.notes.extend([f"{label} ({commit[:SHORT]}) has no file {name}" for name in missing])
+        both.append(sources)
+    return both[0], both[1]
 
 
-def _known(repository: Repository, source: str) -> str:
+def _name(repository: Repository, source: str) -> str:
     if not _is_file(source):
         return source
     path = repository.path_of(Path(source))
@@ -158,16 +159,16 @@ def _known(repository: Repository, source: str) -> str:
     return path
 
 
-def _declared(trees: Sequence[Path]) -> list[str]:
-    """Returns the files that declare operators, by their paths, as far as their source shows it."""
-    found: dict[str, None] = {}
+def _declaring_files(trees: Sequence[Path]) -> list[str]:
+    """Returns the paths of the files whose source declares operators."""
+    paths: dict[str, None] = {}
     for tree in trees:
         for file in sorted(tree.rglob("*.py")):
             path = file.relative_to(tree)
             is_test = path.name.startswith(("test_", "conftest")) or {"test", "tests"} & set(path.parts)
             if not is_test and _declares(file):
-                found[path.as_posix()] = None
-    return list(found)
+                paths[path.as_posix()] = None
+    return list(paths)
 
 
 def _declares(file: Path) -> bool:
@@ -175,43 +176,46 @@ def _declares(file: Path) -> bool:
     return bool(_IMPORT.search(text) and _DECLARATION.search(text))
 
 
-def _sides(
+def _revisions(
     request: _Request, trees: tuple[Path, Path], sources: tuple[tuple[_Source, ...], tuple[_Source, ...]], is_own: bool
-) -> tuple[Side, Side]:
-    """Returns two sides, whose operators come from the files of their commits."""
+) -> tuple[Revision, Revision]:
+    """Returns both revisions, whose operators come from the files of their commits."""
     root = request.repository.root
     one, two = (
-        Side(
+        Revision(
             label=label, commit=commit, tree=tree, folder=_folder(root, tree),
-            sources=tuple(source.found for source in held),
+            sources=tuple(source.path for source in own),
             variables={"PYTHONPATH": os.pathsep.join([str(tree)] * is_own + _import_path(root, tree))},
         )
-        for label, commit, tree, held in zip((BASE, HEAD), request.commits, trees, sources, strict=True)
+        for label, commit, tree, own in zip((BASE, HEAD), request.commits, trees, sources, strict=True)
     )  # fmt: skip
     return one, two
 
 
 def _folder(root: Path, tree: Path) -> Path:
-    """Returns the current folder in the files of a commit, so that relative paths lead to its files; else their top."""
+    """Returns the folder of the commit that corresponds to the current one; its top folder if there is none.
+
+    Relative paths then lead to files of the commit.
+    """
     here = Path.cwd().resolve()
     inside = tree / here.relative_to(root) if here.is_relative_to(root) else tree
     return inside if inside.is_dir() else tree
 
 
 def _import_path(root: Path, tree: Path) -> list[str]:
-    """Returns the import path of a side: where this Python imports from the work tree, it imports from the commit."""
+    """Returns the import path of a revision: folders of the work tree are replaced by those of the commit."""
     mapped = []
-    for place in map(Path, filter(None, sys.path)):
-        real = place.resolve()
+    for folder in map(Path, filter(None, sys.path)):
+        real = folder.resolve()
         if real.is_relative_to(root) and real.is_dir():
             inside = tree / real.relative_to(root)
             mapped += [str(inside)] if inside.is_dir() else []
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    kept = [path for path in inherited if not Path(path).resolve().is_relative_to(root)]
-    # A new process finds the project by this if it is not installed.
-    is_found = str(_HERE) in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) or root == _HERE
-    ours = [] if is_found else [str(_HERE)]
-    return list(dict.fromkeys([*mapped, *kept, *ours]))
+    outside = [path for path in inherited if not Path(path).resolve().is_relative_to(root)]
+    # If the project is not installed, a new process finds it by this entry.
+    is_importable = str(_HERE) in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) or root == _HERE
+    ours = [] if is_importable else [str(_HERE)]
+    return list(dict.fromkeys([*mapped, *outside, *ours]))
 
 
 def _is_this_project(root: Path) -> bool:

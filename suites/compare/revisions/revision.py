@@ -1,4 +1,4 @@
-"""Defines :class:`Side`: one side of a comparison, with the files of its commit."""
+"""Defines :class:`Revision`: one of the two revisions of a comparison, with the files of its commit."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from suites.cells.selection import Selection
 from suites.compare.revisions.repository import SHORT
 
 BASE, HEAD = "base", "head"
-"""The labels of the sides."""
+"""The labels of the two revisions: the older one, and the newer one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
-    """One side of a comparison.
+class Revision:
+    """One of the two revisions of a comparison, ready to run.
 
     Attributes:
         label: ``base`` or ``head``.
         commit: The full commit.
         sources: Files or modules with its operators; none for the built-in ones.
-        variables: Environment variables of its processes, in place of the same ones of this process. An empty one
-            counts as not set.
+        variables: Environment variables of its processes; they replace those of this process. Empty means not set.
         tree: The folder with the files of the commit.
-        folder: The working folder of its processes: the current one, in the files of the commit.
+        folder: The working folder of its processes: the folder in ``tree`` that corresponds to the current folder.
     """
 
     label: str
@@ -38,5 +37,5 @@ class Side:
         return f"{self.label} ({self.commit[:SHORT]})"
 
     def selection(self, of: Selection) -> Selection:
-        """Returns a selection with the operators of this side."""
+        """Returns a selection with the operators of this revision."""
         return replace(of, sources=self.sources)

@@ -1,11 +1,11 @@
-"""Traces a reference to a jaxpr, and tells what its operations compute and what they leave open.
+"""Traces a reference to a jaxpr, and names its operations and the elements that they leave undefined.
 
-IEEE 754 defines the sign of a zero that negation, a product, a quotient or a copy gives. It leaves open which zero is
-larger, so that a maximum of both, or what comes after a comparison, may have either sign. The sign of a sum depends on
-the order of its terms: ``-(y - x)`` is -0.0 where ``x - y`` is 0.0. So it counts for a single sum of two inputs alone.
+IEEE 754 defines the sign of a zero that negation, a product, a quotient or a copy returns. It does not define which
+zero is larger, so a maximum of both, or a choice by a comparison, may have either sign. The sign of a sum depends on
+the order of its terms: ``-(y - x)`` is -0.0 where ``x - y`` is 0.0. So it is defined only for one sum of two inputs.
 
-Languages differ in some integers, such as a quotient by zero. So a reference also runs with other integers there. A
-result that changes depends on one of them, so that no language gives the right one.
+Languages define some integers differently, such as a quotient by zero. So a reference also runs with other integers in
+these cases. A result that changes depends on such an integer, and has no right value.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from suites.numerics.precision import needs_x64
 MOVES = {
     *("stop_gradient", "broadcast_in_dim", "convert_element_type", "reshape", "squeeze", "transpose", "copy", "copy_p"),
 }
-"""Primitives that compute nothing."""
+"""Primitives that only move or convert elements."""
 
 
-def traced(reference: Callable[..., Any], inputs: Inputs, *, in_double: bool = False) -> Any:
+def jaxpr_of(reference: Callable[..., Any], inputs: Inputs, *, in_double: bool = False) -> Any:
     """Returns the closed jaxpr of a reference for inputs of these shapes and dtypes.
 
     Args:
         reference: The reference.
         inputs: The inputs.
-        in_double: Whether JAX's x64 mode is on, whatever the inputs need.
+        in_double: Whether JAX's x64 mode is on even if no input needs it.
 
     Raises:
-        Exception: Whatever the reference raises; a ``JAXTypeError`` if it asks for the values of its inputs.
+        Exception: The reference raised it; a ``JAXTypeError`` if it needs the values of its inputs.
     """
     try:
         hash(reference)
@@ -77,43 +77,43 @@ CALLS = {
 """Primitives that only call a function."""
 
 
-def _unchanged(value: Any, like: Any = None) -> Any:
+def _identity(value: Any, like: Any = None) -> Any:
     return value
 
 
-def called(params: Mapping[str, Any]) -> Any:
+def callee(params: Mapping[str, Any]) -> Any:
     """Returns the jaxpr that an equation of :data:`CALLS` calls."""
     return next(params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params)
 
 
-def evaluated(
-    jaxpr: Any, arguments: Sequence[Any], apply: Callable[..., list[Any]], constant: Callable[..., Any] = _unchanged
+def evaluate(
+    jaxpr: Any, arguments: Sequence[Any], apply: Callable[..., list[Any]], constant: Callable[..., Any] = _identity
 ) -> list[Any]:
     """Returns the results of a jaxpr. Each intermediate result is dropped after its last use, because it may be large.
 
     Args:
         jaxpr: The jaxpr, with or without its constants.
-        arguments: What stands for its arguments.
+        arguments: Its arguments, of any type that ``apply`` takes.
         apply: Takes an equation and its operands. Returns the results.
         constant: Takes a constant and, if it is a literal, something with its dtype. Returns the operand.
     """
     consts, jaxpr = getattr(jaxpr, "consts", ()), getattr(jaxpr, "jaxpr", jaxpr)
-    known = dict(zip(jaxpr.invars, arguments, strict=True))
-    known |= {variable: constant(value) for variable, value in zip(jaxpr.constvars, consts, strict=True)}
-    last = {variable: place for place, equation in enumerate(jaxpr.eqns) for variable in _variables(equation.invars)}
+    values = dict(zip(jaxpr.invars, arguments, strict=True))
+    values |= {variable: constant(value) for variable, value in zip(jaxpr.constvars, consts, strict=True)}
+    last = {variable: index for index, equation in enumerate(jaxpr.eqns) for variable in _variables(equation.invars)}
     last |= dict.fromkeys(_variables(jaxpr.outvars), -1)  # a result is kept
 
     def read(atom: Any) -> Any:
-        return constant(atom.val, atom.aval) if isinstance(atom, core.Literal) else known[atom]
+        return constant(atom.val, atom.aval) if isinstance(atom, core.Literal) else values[atom]
 
-    for place, equation in enumerate(jaxpr.eqns):
+    for index, equation in enumerate(jaxpr.eqns):
         if all(isinstance(variable, core.DropVar) for variable in equation.outvars):
             continue
         results = apply(equation, [read(atom) for atom in equation.invars])
-        known.update(zip(equation.outvars, results, strict=True))
+        values.update(zip(equation.outvars, results, strict=True))
         for variable in _variables(equation.invars):
-            if last[variable] == place:
-                known.pop(variable, None)
+            if last[variable] == index:
+                values.pop(variable, None)
     return [read(atom) for atom in jaxpr.outvars]
 
 
@@ -124,22 +124,22 @@ def _variables(atoms: Sequence[Any]) -> list[Any]:
 def operations(reference: Callable[..., Any], inputs: Inputs) -> list[str]:
     """Returns the names of the primitives that a reference applies, in order; none if it cannot be traced."""
     try:
-        found = equations(traced(reference, inputs).jaxpr)
-        return [each.primitive.name for each in found if not jaxprs(each.params.values())]
+        called = equations(jaxpr_of(reference, inputs).jaxpr)
+        return [each.primitive.name for each in called if not jaxprs(each.params.values())]
     except Exception:  # from the reference
         return []
 
 
 def formula(reference: Callable[..., Any], inputs: Inputs, most: int = 8) -> str:
-    """Returns what a reference computes, in its order, such as ``add, add, div``."""
+    """Returns the operations of a reference, in its order, such as ``add, add, div``."""
     names = [name.removeprefix("reduce_") for name in operations(reference, inputs) if name not in MOVES]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def has_constants(reference: Callable[..., Any], inputs: Inputs) -> bool:
-    """Tells whether a reference holds floats that are not whole, such as a table of cosines."""
-    closed = traced(reference, inputs)
+    """Tells whether a reference has constants that are not whole numbers, such as a table of cosines."""
+    closed = jaxpr_of(reference, inputs)
     literals = [a.val for each in equations(closed.jaxpr) for a in each.invars if isinstance(a, core.Literal)]
     arrays = [np.asarray(value) for value in (*closed.consts, *literals)]
     return any(array.dtype.kind == "f" and (np.trunc(array) != array).any() for array in arrays)
@@ -159,7 +159,7 @@ def keeps_zero_signs(reference: Callable[..., Any], inputs: Inputs) -> bool:
 
 
 _OTHER_BITS = 0x55
-"""The bits that an undefined integer is changed in."""
+"""The bits in which an undefined integer is changed."""
 
 _SHIFTS = ("shift_left", "shift_right_logical", "shift_right_arithmetic")
 _UNDEFINED = {"div", "rem", "convert_element_type", *_SHIFTS}
@@ -174,8 +174,8 @@ _OF_WIDTH = {"shift_right_logical", "clz", "population_count", "bitcast_convert_
 
 
 def depends_on_width(reference: Callable[..., Any], inputs: Inputs) -> bool:
-    """Tells whether a reference has an operation, or a number, that integers of 32 bits would give another meaning."""
-    for equation in equations(traced(reference, inputs).jaxpr):
+    """Tells whether a reference has an operation or a number that would differ with integers of 32 bits."""
+    for equation in equations(jaxpr_of(reference, inputs).jaxpr):
         if equation.primitive.name in _OF_WIDTH and equation.invars[0].aval.dtype.kind == "i":
             return True
         numbers = [np.asarray(atom.val) for atom in equation.invars if isinstance(atom, core.Literal)]
@@ -187,24 +187,24 @@ def depends_on_width(reference: Callable[..., Any], inputs: Inputs) -> bool:
 def with_other_integers(reference: Callable[..., Any]) -> Callable[..., list[jax.Array]]:
     """Returns a compiled function of arrays that gives the results of a reference as a list.
 
-    What depends on an integer that each language defines in its own way differs from the reference: a quotient by
-    zero, a shift by too many bits, a float beyond the integers.
+    Its results differ from the reference where they depend on an integer that each language defines in its own way: a
+    quotient by zero, a shift by too many bits, a float beyond the integers.
     """
 
     @jax.jit
     def changed(*inputs: jax.Array) -> list[jax.Array]:
         closed = jax.make_jaxpr(lambda *arrays: jax.tree.leaves(reference(*arrays)))(*inputs)
-        return evaluated(closed, inputs, _applied)
+        return evaluate(closed, inputs, _apply)
 
     return changed
 
 
-def _applied(equation: Any, operands: Sequence[Any]) -> list[Any]:
+def _apply(equation: Any, operands: Sequence[Any]) -> list[Any]:
     primitive, params = equation.primitive, equation.params
     if primitive.name in CALLS:
-        return evaluated(called(params), operands, _applied)
-    found = primitive.get_bind_params(params)  # older releases of JAX also return functions
-    functions, bound = found if isinstance(found, tuple) else ((), found)
+        return evaluate(callee(params), operands, _apply)
+    bind_params = primitive.get_bind_params(params)  # older releases of JAX also return functions
+    functions, bound = bind_params if isinstance(bind_params, tuple) else ((), bind_params)
     result = primitive.bind(*functions, *operands, **bound)
     if primitive.multiple_results:
         return list(result)
@@ -213,7 +213,7 @@ def _applied(equation: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def _undefined(name: str, operands: Sequence[Any], result: Any) -> Any:
-    """True where languages give an integer result differently; None for an operation that all define alike."""
+    """Returns where languages define an integer result differently; None if all define the operation alike."""
     if not jnp.issubdtype(result.dtype, jnp.integer):
         return None
     info = np.iinfo(result.dtype)

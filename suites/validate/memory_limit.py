@@ -1,4 +1,4 @@
-"""Frees what a process keeps of an operator, before it checks another one."""
+"""Frees the memory that a process keeps for one operator, before it checks another one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-MOST_KEPT = 450 << 20
-"""Bytes that a process may keep: compiling again what all operators share takes a second or two."""
+LIMIT_BYTES = 450 << 20
+"""Bytes that a process may keep. After the caches are emptied, compiling the shared programs takes a second or two."""
 
 
-def forget() -> None:
-    """Gives free memory back. If much is left, empties the caches of JAX and of this package.
+def free_memory() -> None:
+    """Returns free memory to the system. If the process still holds much, empties the caches of JAX and this package.
 
-    Caches without a limit hold what belongs to the process or the session, and stay.
+    Caches without a size limit belong to the process or the session, and stay.
     """
     _trim()
-    if _resident_bytes() < MOST_KEPT:
+    if _resident_bytes() < LIMIT_BYTES:
         return
     import jax  # late: a session without checks must not pay for it
 
@@ -39,8 +39,8 @@ def _trim() -> None:
 
 
 def _resident_bytes() -> int:
-    """The memory of this process; where Linux does not tell, as much as it may keep."""
+    """Returns the memory of this process; where Linux does not tell, the limit."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) << 12
     except OSError:
-        return MOST_KEPT
+        return LIMIT_BYTES

@@ -1,20 +1,20 @@
-"""Tells which elements of a result are decided on drawn inputs, so that a right kernel is not blamed for the others.
+"""Computes the truth of drawn inputs, and which elements of the results can be judged by it.
 
-An element is undecided where
+An element cannot be judged if
 
-- its derived bound is infinite, because nothing is known of an intermediate result;
-- XLA's own code for the reference, in the tested dtypes, is outside of the bound, because XLA's threads flush subnormal
-  numbers to zero, for instance: a kernel that fails too is not to blame;
+- its derived bound is infinite, because an intermediate result is unknown;
+- XLA's own code for the reference, in the tested dtypes, is outside of the bound, for example because XLA's threads
+  flush subnormal numbers to zero: then a kernel may be outside too;
 - it depends on an integer that each language defines in its own way, such as a quotient by zero.
 
-All others must be right, whatever the values are. An integer or a boolean may have several right values: of truth, in
-wide floats; of XLA's own code, which decides by rounded numbers; and of signed integers of 64 bits, as Numba's are,
-which do not overflow where 32 bits do, unless the reference depends on their width, as a logical shift does. Unsigned
-integers wrap around in every language.
+All other elements must be right, for any values. An integer or a boolean may have several right values: the truth,
+computed in wide floats; the result of XLA's own code, computed from rounded numbers; and the result with signed
+integers of 64 bits, which Numba uses and which do not overflow where 32 bits do. The last one does not count if the
+reference depends on the width, as a logical shift does. Unsigned integers wrap around in every language.
 
 A derivative jumps where the reference has a kink: at zero for a rectifier, between equal elements for a maximum. There
-any of the one-sided derivatives is right, and what lies between, so that nothing is decided. A kink shows if the inputs
-are moved by a few roundings and the derivative changes much.
+both one-sided derivatives are right, and all values between them, so the element is not judged. There is a kink if the
+derivative changes much when the inputs change by a few roundings.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from suites.checks.drawn.shrinking import cure, is_finite, shrunk
 from suites.checks.judging.cell_verdict import judge_bare
 from suites.checks.judging.gradients import cotangent_values, random_cotangents, true_cotangents
 from suites.checks.judging.reasons import with_inputs
-from suites.declare.given_inputs import input_names
+from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.numerics.arrays import Array, Inputs, specs
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
+from suites.numerics.jaxpr import depends_on_width, keeps_zero_signs, may_be_undefined, with_other_integers
 from suites.numerics.precision import precision
-from suites.numerics.traced import depends_on_width, keeps_zero_signs, may_be_undefined, with_other_integers
-from suites.numerics.verdict import Verdict, judge_where, wrong_elements
+from suites.numerics.verdict import ResultVerdict, judge_where, wrong_elements
 
 SEEDS = (20_260,)
 """Seeds of the batteries, which are the same in every session."""
 
 
-class Undecided(Exception):
-    """No truth can be computed on drawn inputs. The message says why."""
+class NoTruthError(Exception):
+    """Drawn inputs have no truth to judge kernels by. The message says why."""
 
 
 @dataclass(frozen=True)
-class Judged:
+class DrawnTruth:
     """Drawn inputs with their truth.
 
     Attributes:
         name: The name of the pattern.
         inputs: The inputs.
         truth: The true results.
-        decided: For each output, True where an element is decided.
+        judgeable: For each output, True where an element can be judged.
         others: For each output, arrays of further right values.
         cotangents: The cotangents of the outputs, if the truth is a derivative.
     """
@@ -69,50 +69,50 @@ class Judged:
     name: str
     inputs: Inputs
     truth: Truth
-    decided: tuple[Array, ...]
+    judgeable: tuple[Array, ...]
     others: tuple[list[Array], ...] = ()
     cotangents: Sequence[Array] = ()
 
     @property
     def share(self) -> float:
-        """The share of all elements that is decided; 1 if there are none."""
-        size = sum(each.size for each in self.decided)
-        return sum(int(each.sum()) for each in self.decided) / size if size else 1.0
+        """The share of all elements that can be judged; 1 if there are no elements."""
+        size = sum(each.size for each in self.judgeable)
+        return sum(int(each.sum()) for each in self.judgeable) / size if size else 1.0
 
-    def judge(self, results: list[Array]) -> Verdict:
-        """Judges results by the elements that are decided."""
-        return judge_where(self.decided, results, self.truth, self.others)
+    def judge(self, results: list[Array]) -> ResultVerdict:
+        """Judges the elements of results that can be judged."""
+        return judge_where(self.judgeable, results, self.truth, self.others)
 
 
 @contextlib.contextmanager
-def _undecided(what: str, name: str) -> Iterator[None]:
-    """Makes an exception of the author's functions on drawn inputs one that says what to declare."""
+def _no_truth(what: str, name: str) -> Iterator[None]:
+    """Turns an exception of the author's functions on drawn inputs into an error that says what to declare."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             yield
     except Exception as error:
-        said = (str(error).strip() or "without a message").splitlines()[0]
-        raise Undecided(
-            f"{what} raised {type(error).__name__} on drawn inputs ({name}): {said}. Declare the values that inputs "
+        message = (str(error).strip() or "without a message").splitlines()[0]
+        raise NoTruthError(
+            f"{what} raised {type(error).__name__} on drawn inputs ({name}): {message}. Declare the values that inputs "
             "may take: domains={...}."
         ) from error
 
 
-def judged(operator: Operator, name: str, inputs: Inputs) -> Judged:
-    """Computes the truth of drawn inputs, and which elements are decided.
+def drawn_truth(operator: Operator, name: str, inputs: Inputs) -> DrawnTruth:
+    """Computes the truth of drawn inputs, and which elements can be judged.
 
     Raises:
-        Undecided: The operator's truth raises on these inputs.
+        NoTruthError: The operator's truth raises on these inputs.
     """
-    with _undecided("truth", name):
+    with _no_truth("truth", name):
         truth = _truth(operator, inputs)
     with np.errstate(all="ignore"):
-        decided = [
+        judgeable = [
             np.isfinite(np.broadcast_to(0.0 if each.margin is None else each.margin, each.value.shape))
             for each in truth.outputs
         ]
-        others: tuple[list[Array], ...] = tuple([] for _ in decided)
+        others: tuple[list[Array], ...] = tuple([] for _ in judgeable)
         for are_right, results in _by_xla(operator, inputs):
             for index, wrong in enumerate(wrong_elements(results, truth)):
                 for right in others[index]:
@@ -120,18 +120,18 @@ def judged(operator: Operator, name: str, inputs: Inputs) -> Judged:
                 if are_right and results[index].dtype.kind in "iub":
                     others[index].extend([results[index]] if wrong.any() else [])
                 else:
-                    decided[index] = decided[index] & ~wrong
-    return Judged(name, inputs, truth, tuple(decided), others)
+                    judgeable[index] = judgeable[index] & ~wrong
+    return DrawnTruth(name, inputs, truth, tuple(judgeable), others)
 
 
 @functools.lru_cache(maxsize=8)
-def judged_battery(operator: Operator, dtype: str, size: int) -> tuple[Judged, ...]:
+def battery_truths(operator: Operator, dtype: str, size: int) -> tuple[DrawnTruth, ...]:
     """Returns the battery of an operator at one nominal size with its truths, made once for all backends.
 
     Raises:
-        Undecided: The operator's truth raises on drawn inputs.
+        NoTruthError: The operator's truth raises on drawn inputs.
     """
-    return tuple(judged(operator, *drawn) for drawn in battery(operator, dtype, size, SEEDS))
+    return tuple(drawn_truth(operator, *drawn) for drawn in battery(operator, dtype, size, SEEDS))
 
 
 def _truth(operator: Operator, inputs: Inputs) -> Truth:
@@ -153,11 +153,11 @@ def _with_zero_signs(expected: Expected) -> Expected:
 def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[tuple[bool, list[Array]]]:
     """Yields results of the reference: as XLA compiles it, with other integers, and with int64 on the CPU.
 
-    The results with other integers show what depends on them. They are not right.
+    The results with other integers are not right. They only show which elements depend on undefined integers.
     """
     cpu = jax.local_devices(backend="cpu")[0]
     has_integers = any(np.dtype(out.dtype).kind in "iub" for out in operator.outputs(*inputs))
-    # A GPU may round a quotient that fits, and so decide otherwise.
+    # A GPU may round an exact quotient, so that a comparison has another result.
     for device in dict.fromkeys((cpu, jax.local_devices()[0] if has_integers else cpu)):
         with jax.default_device(device), precision(*(array.dtype for array in inputs)):
             for number, compiled in enumerate(_compiled(operator, specs(inputs))):
@@ -166,9 +166,9 @@ def _by_xla(operator: Operator, inputs: Inputs) -> Iterator[tuple[bool, list[Arr
         if any(array.dtype.kind == "i" and array.dtype.itemsize < 8 for array in inputs):
             widened = tuple(array.astype(np.int64) if array.dtype.kind == "i" else array for array in inputs)
             with jax.enable_x64(True):
-                found = _with_wide_integers(operator, specs(widened))
-                if found is not None:
-                    pairs = zip(found(*widened), operator.outputs(*inputs), strict=True)
+                call = _with_wide_integers(operator, specs(widened))
+                if call is not None:
+                    pairs = zip(call(*widened), operator.outputs(*inputs), strict=True)
                     yield True, [np.asarray(leaf).astype(out.dtype) for leaf, out in pairs]
 
 
@@ -194,52 +194,57 @@ def _with_wide_integers(operator: Operator, inputs: Sequence[Any]) -> Callable[.
 
 def judge_battery(
     operator: Operator, backend: Backend, dtype: str, size: int, device: jax.Device
-) -> Iterator[tuple[str, Verdict]]:
+) -> Iterator[tuple[str, ResultVerdict]]:
     """Yields the name and the verdict of each pattern of an operator's battery; a failure is shrunk.
 
     Raises:
-        Undecided: No element of any pattern is decided, or the operator's truth raises on drawn inputs.
+        NoTruthError: No element of any pattern can be judged, or the operator's truth raises on drawn inputs.
     """
-    battery = judged_battery(operator, dtype, size)
+    battery = battery_truths(operator, dtype, size)
     if not any(each.share for each in battery):
-        raise Undecided(
+        raise NoTruthError(
             f"on {len(battery)} patterns of drawn inputs of {size} elements, XLA's own code for the reference is "
             "nowhere within the error bound, so no kernel can be judged by it. Declare a truth or a tolerance."
         )
 
-    def judge(drawn: Judged) -> Verdict:
+    def judge(drawn: DrawnTruth) -> ResultVerdict:
         return judge_bare(operator, backend, drawn.inputs, device, by=drawn.judge)
 
-    # Finite inputs come first: a kernel that fails later differs for infinities or NaN only.
+    # Finite inputs come first, so a kernel that fails later differs for infinities or NaN only.
     for each in sorted(battery, key=lambda drawn: not is_finite(drawn.inputs)):
-        yield each.name, judge_shrunk(operator, each, judge, judged)
+        yield each.name, judge_shrunk(operator, each, judge, drawn_truth)
 
 
 def judge_shrunk(
-    operator: Operator, drawn: Judged, judge: Callable[[Judged], Verdict], truth: Callable[..., Judged]
-) -> Verdict:
+    operator: Operator,
+    drawn: DrawnTruth,
+    judge: Callable[[DrawnTruth], ResultVerdict],
+    truth: Callable[..., DrawnTruth],
+) -> ResultVerdict:
     """Judges a kernel on drawn inputs; if it is wrong, on the simplest inputs that show it.
 
     Args:
         operator: The operator.
         drawn: The inputs.
         judge: Judges the kernel on inputs with their truth.
-        truth: Finds the truth of simpler inputs: :func:`judged` or :func:`judged_gradient`.
+        truth: Finds the truth of simpler inputs: :func:`judged` or :func:`gradient_truth`.
     """
     verdict = judge(drawn)
     if not verdict.status.wrong:
         return with_cure(operator, drawn.inputs, verdict)
-    inputs, found = shrunk(operator, drawn.inputs, verdict, lambda inputs: judge(truth(operator, drawn.name, inputs)))
-    if found.status is Status.WRONG_VALUE and not is_finite(inputs):
+    inputs, simplest = shrunk(
+        operator, drawn.inputs, verdict, lambda inputs: judge(truth(operator, drawn.name, inputs))
+    )
+    if simplest.status is Status.WRONG_VALUE and not is_finite(inputs):
         which = "infinite" if any(np.isinf(array).any() for array in inputs) else "NaN"
-        advice = cure(operator, input_names(operator.reference, len(inputs)), inputs, found)
-        return replace(with_inputs(found, operator, inputs), cause=f"differs for {which} inputs only ({advice})")
-    # What few simple elements have in common may be chance.
-    return replace(with_cure(operator, inputs, found), cause=verdict.cause)
+        advice = cure(operator, input_names(operator.reference, len(inputs)), inputs, simplest)
+        return replace(with_inputs(simplest, operator, inputs), cause=f"differs for {which} inputs only ({advice})")
+    # A cause that fits only few simple elements may be chance, so the cause of the first verdict stays.
+    return replace(with_cure(operator, inputs, simplest), cause=verdict.cause)
 
 
-def with_cure(operator: Operator, inputs: Inputs, verdict: Verdict) -> Verdict:
-    """Adds to the reason of a failure what an author may do if the kernel need not take such inputs."""
+def with_cure(operator: Operator, inputs: Inputs, verdict: ResultVerdict) -> ResultVerdict:
+    """Adds advice to the reason of a failure, for an author whose kernel need not take such inputs."""
     if verdict.status is Status.PASSED:
         return verdict
     if "; inputs: " not in (verdict.reason or ""):
@@ -249,65 +254,65 @@ def with_cure(operator: Operator, inputs: Inputs, verdict: Verdict) -> Verdict:
 
 
 MOVES = 4
-"""How often the inputs are moved to find kinks."""
+"""How often the inputs are changed to find kinks."""
 
 ROUNDINGS = 8
-"""How far they are moved, in roundings."""
+"""How far they are changed, in roundings."""
 
 KINK = 0.01
 """The relative change of a derivative that shows a kink."""
 
 
-def judged_gradient(operator: Operator, name: str, inputs: Inputs) -> Judged:
-    """Computes the true cotangents of the inputs that have one, for random cotangents of the outputs.
+def gradient_truth(operator: Operator, name: str, inputs: Inputs) -> DrawnTruth:
+    """Computes the true cotangents of the differentiable inputs, for random cotangents of the outputs.
 
     Raises:
-        Undecided: The derivative of the reference raises on these inputs.
+        NoTruthError: The derivative of the reference raises on these inputs.
     """
     cotangents, others = (random_cotangents(operator, inputs, seed) for seed in (SEEDS[0], SEEDS[0] + 1))
-    with _undecided("the derivative of the reference", name):
+    with _no_truth("the derivative of the reference", name):
         truth = true_cotangents(operator, inputs, cotangents)
         # By chance, the derivatives on both sides of a kink may be nearly equal for one set of cotangents.
-        spreads, more = (_spreads(operator, inputs, given) for given in (cotangents, others))
+        spreads, more = (_spreads(operator, inputs, each) for each in (cotangents, others))
         with jax.default_device(jax.local_devices(backend="cpu")[0]):
             xla = cotangent_values(operator, inputs, cotangents, wide=False)
-    outputs, decided = [], []
+    outputs, judgeable = [], []
     with np.errstate(all="ignore"):
         for expected, (size, spread), (other_size, other) in zip(truth.outputs, spreads, more, strict=True):
             bound = np.asarray(expected.margin)
             smooth = (spread <= KINK * size + bound) & (other <= KINK * other_size + bound)
-            decided.append(np.isfinite(expected.value) & np.isfinite(bound + spread) & smooth)
+            judgeable.append(np.isfinite(expected.value) & np.isfinite(bound + spread) & smooth)
             outputs.append(replace(expected, margin=bound + spread))
         wrong = wrong_elements(xla, Truth(tuple(outputs)))
-    known = tuple(each & ~off for each, off in zip(decided, wrong, strict=True))
-    return Judged(name, inputs, Truth(tuple(outputs)), known, cotangents=cotangents)
+    judgeable_elements = tuple(each & ~off for each, off in zip(judgeable, wrong, strict=True))
+    return DrawnTruth(name, inputs, Truth(tuple(outputs)), judgeable_elements, cotangents=cotangents)
 
 
 def _spreads(operator: Operator, inputs: Inputs, cotangents: list[Array]) -> list[tuple[Array, Array]]:
-    """The size of each derivative, and how far it changes where the inputs are moved."""
+    """Returns the size of each derivative, and how far it changes if the inputs change by a few roundings."""
     several = [cotangent_values(operator, each, cotangents) for each in (inputs, *_moved(operator, inputs))]
     return [(np.abs(values[0]), np.ptp(np.stack(values), axis=0)) for values in zip(*several, strict=True)]
 
 
 @functools.lru_cache(maxsize=8)
-def gradient_battery(operator: Operator, dtype: str, size: int) -> tuple[Judged, ...]:
+def gradient_battery(operator: Operator, dtype: str, size: int) -> tuple[DrawnTruth, ...]:
     """Returns the true derivatives of the battery at one nominal size, made once for all backends.
 
     Raises:
-        Undecided: The derivative of the reference raises on drawn inputs.
+        NoTruthError: The derivative of the reference raises on drawn inputs.
     """
-    return tuple(judged_gradient(operator, *drawn) for drawn in battery(operator, dtype, size, SEEDS, smooth=True))
+    return tuple(gradient_truth(operator, *drawn) for drawn in battery(operator, dtype, size, SEEDS, smooth=True))
 
 
 def _moved(operator: Operator, inputs: Inputs) -> Iterator[Inputs]:
-    """Yields the inputs in float64, moved by a few roundings of their dtype: all up, all down, in random directions."""
+    """Yields the inputs in float64, changed by a few roundings of their dtype: all up, all down, in random ways."""
     random = np.random.default_rng(SEEDS)
     moving = operator.differentiated(inputs)
     for move in range(MOVES):
-        found = list(inputs)
+        changed = list(inputs)
         for index in moving:
             array = inputs[index].astype(np.float64)
             reach = ROUNDINGS * float(finfo(inputs[index].dtype).eps) * np.maximum(np.abs(array), 1e-3)
             signs = random.choice([-1.0, 1.0], array.shape) if move > 1 else 1 - 2 * move
-            found[index] = array + signs * reach * random.uniform(0.5, 1, array.shape)
-        yield tuple(found)
+            changed[index] = array + signs * reach * random.uniform(0.5, 1, array.shape)
+        yield tuple(changed)

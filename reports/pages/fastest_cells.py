@@ -1,0 +1,72 @@
+"""Finds the fastest cells of each group: the backends of one operator, mode, dtype and size."""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from reports.pages.bandwidth_notes import is_impossible
+from reports.pages.rows import CellRow
+from reports.records.cell import CellKey
+from reports.records.measurements import Timing
+from reports.statistics.intervals import LEAST, ratio_of
+from reports.statistics.verdict_codes import TIE
+
+
+@dataclass(frozen=True, slots=True)
+class FastestCells:
+    """The fastest cells of one group: one cell, or several that cannot be told apart."""
+
+    winners: tuple[CellRow, ...]
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether several cells are tied."""
+        return len(self.winners) > 1
+
+
+def fastest_cells(rows: Iterable[CellRow]) -> dict[CellKey, FastestCells]:
+    """Returns the groups that have a winner, by the key of a cell without its backend.
+
+    A group is two cells or more, timed in the same way by one run, without other libraries. It has no winner if its
+    fastest time is impossible, or if a cell that is not steady may be faster.
+    """
+    contenders: dict[CellKey, list[tuple[CellRow, Timing]]] = {}
+    for row in rows:
+        if row.timing and row.library is None:
+            cell = row.cell
+            key = cell.operator, cell.operator_version, cell.mode, cell.params_text, cell.dtype, cell.size
+            contenders.setdefault(key, []).append((row, row.timing))
+    groups = {key: _fastest_of(own) for key, own in contenders.items()}
+    return {key: group for key, group in groups.items() if group.winners}
+
+
+def _fastest_of(contenders: list[tuple[CellRow, Timing]]) -> FastestCells:
+    if len({(row.run.run_id, timing.method, timing.cache) for row, timing in contenders}) != 1:
+        return FastestCells(())
+    steady = [(row, timing) for row, timing in contenders if timing.is_steady]
+    indices = fastest([timing.medians_ns for _, timing in steady], TIE[contenders[0][0].cell.platform])
+    if not indices or is_impossible(steady[indices[0]][0]):
+        return FastestCells(())
+    high = steady[indices[0]][1].high_ns
+    if any(timing.low_ns <= high for _, timing in contenders if not timing.is_steady):
+        return FastestCells(())
+    winners = (steady[index][0] for index in indices)
+    return FastestCells(tuple(row for row in winners if not is_impossible(row)))
+
+
+def fastest(times: Sequence[Sequence[float]], smallest: float) -> list[int]:
+    """Returns the indices of the fastest backend, and of all that are tied with it; the fastest comes first.
+
+    Two are tied if the 95 % interval of their ratio includes 1, or if the ratio is nearer to 1 than the smallest
+    effect. There is no fastest backend if one was measured in fewer than three processes, which gives no interval, or
+    if there is only one backend.
+
+    Args:
+        times: For each backend, its time in each process; entry i of all is the same process.
+        smallest: The smallest effect worth a verdict, as a share.
+    """
+    if len(times) < 2 or any(len(own) < LEAST for own in times):
+        return []
+    first = min(range(len(times)), key=lambda index: statistics.median(times[index]))
+    others = [index for index in range(len(times)) if index != first]
+    return [first, *(index for index in others if ratio_of(times[index], times[first]).is_tie(smallest))]
