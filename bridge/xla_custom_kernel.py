@@ -34,7 +34,7 @@ class _In:
     def __get__(self, operator: Any, owner: type | None = None) -> Registers:
         if operator is None:
             return self  # type: ignore[return-value]  # which shows its documentation
-        return functools.partial(operator._def_kernel_in, self._language)
+        return functools.partial(operator.def_kernel_in, self._language)
 
 
 class XLACustomKernel(CustomKernel):

@@ -22,6 +22,7 @@ LIBRARY = Library("warp-lang", "1.13", "1.19", {
     "_init_from_data, _init_new, _ref": "Data become a temporary of a recording. A public hook for arrays would do.",
     "_resolve_launch_block_dim, _build_launch_bounds_from_tuple, pack_arg, invoke, Module.load, array.device": "Are "
     "replaced in the thread that records. A record of Warp's own that has the blocks that are asked for would do.",
+    "sys._getframe": "Tells whether capture_if or capture_while asks. The same hook would do.",
     "_get_apic_capture_for_device, _apic_record_capture_if, _apic_record_capture_while": "Give the functions of "
     "capture_if and capture_while to the recorder. A public hook for conditions would do.",
 })  # fmt: skip

@@ -14,6 +14,7 @@ import numba
 import numpy as np
 from numba.core import types
 
+from bridge.compat.cpython import C_FUNCTION
 from bridge.compat.tvm_ffi import library, raised
 from bridge.errors import KernelTypeError, SignatureError, UnavailableError
 from bridge.ffi.native.abi import WORD_BYTES
@@ -98,7 +99,7 @@ def tvm_ffi_kernel(
     if isinstance(function, tvm.Function):
         handle = function.__chandle__()
         address = c_function(library().TVMFFIFunctionCall) if handle else 0
-    elif isinstance(function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+    elif isinstance(function, C_FUNCTION):
         handle, address = 0, c_function(function)
     else:
         handle, address = 0, 0

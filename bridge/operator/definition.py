@@ -96,7 +96,7 @@ class OperatorDefinition:
         """
         self._register(backend, platform, generator, asdefault, Standing.REGULAR, configurations)
 
-    def _def_kernel_in(
+    def def_kernel_in(
         self,
         language: Language,
         generator: Generator,

@@ -44,6 +44,7 @@ class RunFile:
         records: The records in the order written, every attempt at a cell included.
         problems: Damaged and contradictory lines, as `FILE:LINE: ...`.
         damaged: The part of `problems` about lines that are not JSON, such as a line that a crash cut short.
+        is_torn: Whether the last line is damaged.
         expected: The cells that the run announced, in their order.
         runnable: The keys of those that can run here.
         begins: How often a session began.
@@ -57,6 +58,7 @@ class RunFile:
     records: list[Record] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
+    is_torn: bool = False
     expected: dict[CellKey, Cell] = field(default_factory=dict)
     runnable: set[CellKey] = field(default_factory=set)
     begins: int = 0
@@ -181,6 +183,7 @@ class _Reader:
     def take(self, number: int, line: bytes) -> None:
         before = self._digest.copy()
         self._digest.update(line)
+        self.run.is_torn = False
         if not line.strip():
             self.problem(number, "an empty line, which no session writes")
             return
@@ -188,6 +191,7 @@ class _Reader:
             content = decode(line)
         except DamagedLine as error:
             self._lost += 1
+            self.run.is_torn = True
             self.run.damaged.append(f"{self.run.path}:{number}: left out, {error}")
             self.problem(number, f"left out, {error}")
             return

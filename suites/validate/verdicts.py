@@ -13,6 +13,7 @@ from reports import Record, judge, last_by_cell, load_run, to_frame
 from reports.options import Exit
 from reports.pages.run_page import doubt_tables, origin_of
 from reports.pages.verdicts import validation_tables
+from reports.render.job_summary import append_job_summary
 from reports.render.page import Page, show
 from reports.render.units import count_text
 from reports.render.visible import visible
@@ -35,8 +36,12 @@ def show_verdicts(options: argparse.Namespace, outcome: SessionEnd, *, shows: st
     assert outcome.path is not None
     run = load_run(outcome.path)
     judgement, order = judge(run), [check.name for check in checks()]
-    tables = (*doubt_tables(judgement.lines), *validation_tables(run.records, order, failures=False))
-    show(Page(tables, lambda: to_frame(run.records), origin=origin_of(run.records)), options)
+    doubts = doubt_tables(judgement.lines)
+    tables = (*doubts, *validation_tables(run.records, order, failures=False))
+    show(Page(tables, lambda: to_frame(run.records)), argparse.Namespace(format=options.format, summary=None))
+    if options.summary:
+        tables = (*doubts, *validation_tables(run.records, order))
+        append_job_summary(tables, options.summary, origin_of(run.records))
     console = Console(highlight=False, soft_wrap=True, markup=False)
     for line in (*judgement.notes, *outcome.passes):
         console.print(visible(line))

@@ -26,12 +26,12 @@ class WarpDefinition(Definition):
 
 def define(kernel: Any) -> WarpDefinition:
     """The definition of a kernel, which lives as long as the kernel."""
-    known: WarpDefinition | None = vars(kernel).get("_bridge_definition")
+    known: WarpDefinition | None = vars(kernel).get("bridge_definition")
     if known is None or known.kernel is not kernel:
         known = DEFINITIONS.define(
             LANGUAGE, id(kernel), lambda: WarpDefinition(kernel.key, kernel.func, kernel.func, kernel)
         )
-        vars(kernel)["_bridge_definition"] = known
+        vars(kernel)["bridge_definition"] = known
     return known
 
 

@@ -18,6 +18,7 @@ from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
+from bridge.languages import definitions
 from bridge.languages.warp import cuda_plan
 from bridge.languages.warp.callable import callable_language, plans
 from bridge.languages.warp.callable.recording import WarpRecording
@@ -69,7 +70,7 @@ def stand_in():
         stack.enter_context(jax.default_device(jax.devices("cpu")[0]))
         for of, name, new in (
             (WarpRecording, "on", lambda self, platform: on(self, "cuda")),
-            (callable_language._Callables, "target", lambda self, options, platform: one.target),
+            (definitions, "CPU", one.target),
             (callable_language, "plan_host", callable_language.plan_device),
             (plans, "load", one.load),
             (cuda_plan, "local_ordinals", lambda: [0]),

@@ -68,8 +68,8 @@ def _case(kernel):
     ("kernel", "cause"),
     [
         (counts, "keeps state between calls: the same call gives another result each time"),
-        (keeps, "keeps state between calls: a call gives the result of the call before, which had other inputs"),
-        (adds_to_output, "reads output 0 before it sets it, and is right only where that holds zeros"),
+        (keeps, "keeps state between calls: a call returns the result of the call before it, on other inputs"),
+        (adds_to_output, "reads output 0 before it sets it, and is right only if the output holds zeros"),
         (adds_to_scratch, "reads memory that it allocates before it sets it"),
     ],
 )

@@ -31,7 +31,7 @@ def cores(monkeypatch):
 
     monkeypatch.setattr(bandwidth, "rate", measured)
     monkeypatch.setattr(bandwidth, "usable_cores", lambda: [0, 1])
-    monkeypatch.setattr(bandwidth, "_known", {})
+    monkeypatch.setattr(bandwidth, "_measured", {})
     return found
 
 
