@@ -2,11 +2,13 @@
 
 The rooms, in the order of a call:
 
-- :mod:`bridge.xla_custom_kernel` and :mod:`bridge.operator`: an operator with several kernels chooses one of them.
+- :mod:`bridge.operator`: an operator with several kernels chooses one of them.
 - :mod:`bridge.languages`: a kernel of one language becomes a function of arrays, and is compiled for their types.
-- :mod:`bridge.source` and :mod:`bridge.signature`: identify a kernel by its content, and a call by its types.
+- :mod:`bridge.kernel`: what all languages share: definitions, types of arguments, the identity of code, wrappers.
+- :mod:`bridge.cuda`: what CUDA code includes, its launch shapes, and its machine code for the GPUs that are there.
 - :mod:`bridge.ffi`: the JAX primitive of a call, and the native handler that XLA calls.
-- :mod:`bridge.debug` and :mod:`bridge.agreement`: check kernels as they run, and compare results with a reference.
+- :mod:`bridge.debug`: checks kernels as they run, and compares results with a reference.
+- :mod:`bridge.compat`: what all of these use of other libraries' insides.
 
 ``import bridge`` imports JAX, and registers the native handlers, so that a process that imports nothing else can run
 exported programs. The rest is imported when a name is first used: Numba, LLVM and Warp take longer to import than all
@@ -47,7 +49,7 @@ def __getattr__(name: str) -> Any:
         try:
             importlib.import_module("warp")
         except ImportError as error:
-            from bridge.languages.table import stand_in
+            from bridge.table import stand_in
 
             return stand_in(name, error)
     globals()[name] = found = getattr(importlib.import_module(home), name)
@@ -60,7 +62,7 @@ def __dir__() -> list[str]:
 
 def _resolve(platform: str, description: str) -> int:
     """Finds the kernel of a program from another process."""
-    from bridge.languages.definitions import DEFINITIONS
+    from bridge.kernel.definitions import DEFINITIONS
 
     return DEFINITIONS.resolve(platform, description)
 

@@ -21,21 +21,21 @@ from bridge.errors import SignatureError as SignatureError
 from bridge.errors import UnavailableError as UnavailableError
 from bridge.errors import WarpUnavailableError as WarpUnavailableError
 from bridge.ffi.target import export_checks as export_checks
-from bridge.languages.cuda_cpp import cuda_raw_kernel as cuda_raw_kernel
-from bridge.languages.cutile import cutile_kernel as cutile_kernel
-from bridge.languages.definitions import release as release
-from bridge.languages.native_cpu.entry import STREAM as STREAM
-from bridge.languages.native_cpu.native_kernel import native_kernel as native_kernel
-from bridge.languages.numba_cpu.njit import numba_kernel as numba_kernel
-from bridge.languages.numba_cuda.callables import numba_cuda_callable as numba_cuda_callable
-from bridge.languages.numba_cuda.cuda_jit import numba_cuda_kernel as numba_cuda_kernel
-from bridge.languages.triton import triton_kernel as triton_kernel
-from bridge.languages.tvm_functions import tvm_ffi_kernel as tvm_ffi_kernel
+from bridge.kernel.definitions import release as release
+from bridge.languages.cuda_raw_kernel import cuda_raw_kernel as cuda_raw_kernel
+from bridge.languages.cutile_kernel import cutile_kernel as cutile_kernel
+from bridge.languages.native.entry import STREAM as STREAM
+from bridge.languages.native.native_kernel import native_kernel as native_kernel
+from bridge.languages.numba.numba_kernel import numba_kernel as numba_kernel
+from bridge.languages.numba_cuda.numba_cuda_callable import numba_cuda_callable as numba_cuda_callable
+from bridge.languages.numba_cuda.numba_cuda_kernel import numba_cuda_kernel as numba_cuda_kernel
+from bridge.languages.triton_kernel import triton_kernel as triton_kernel
+from bridge.languages.tvm_ffi_kernel import tvm_ffi_kernel as tvm_ffi_kernel
 from bridge.languages.warp.callable.warp_callable import warp_callable as warp_callable
 from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo as jaxinfo_to_warpinfo
 from bridge.languages.warp.dtypes import jaxtype_to_warptype as jaxtype_to_warptype
 from bridge.languages.warp.jax_kernel import jax_kernel as jax_kernel
 from bridge.operator.registry import use_backend as use_backend
-from bridge.xla_custom_kernel import XLACustomKernel as XLACustomKernel
+from bridge.operator.xla_custom_kernel import XLACustomKernel as XLACustomKernel
 
 __version__: str

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bridge.agreement import compare, default_rtol, is_inexact
+from bridge.debug.agreement import compare, default_rtol, is_inexact
 from bridge.debug.findings import Findings, kept, type_text
 from bridge.debug.mode import Mode
 from bridge.errors import DebugError
@@ -141,7 +141,7 @@ def _check_inputs(findings: Findings, call: Call, before: Sequence[Any], seen: S
 def check_reference(
     findings: Findings, args: Sequence[Any], results: Sequence[Any], expected: Sequence[Any], mode: Mode
 ) -> None:
-    """Compares results with the right ones, by the rule of :mod:`bridge.agreement`."""
+    """Compares results with the right ones, by the rule of :mod:`bridge.debug.agreement`."""
     sizes = [math.prod(arg.shape) for arg in args]
     for index, (got, right) in enumerate(zip(results, expected, strict=True)):
         if got.size:

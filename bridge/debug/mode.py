@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import jax
 
-from bridge.agreement import REFERENCE_BACKEND, check_rtol
+from bridge.debug.agreement import REFERENCE_BACKEND, check_rtol
 from bridge.debug.findings import kept
 from bridge.errors import SignatureError
 
@@ -26,7 +26,7 @@ class Mode:
         inputs: Find inputs that the kernel changes.
         reference: The backend that results are compared with; None to compare with nothing.
         nan: Find NaN in results if no input has one.
-        rtol: The relative tolerance of the comparison; None for the default, see :mod:`bridge.agreement`.
+        rtol: The relative tolerance of the comparison; None for the default, see :mod:`bridge.debug.agreement`.
         bounds: Compile Numba kernels with checks of their indices.
         caller: The operator and backend that call a kernel, for reports; empty for a kernel that is called alone.
     """
@@ -100,10 +100,10 @@ def debug_mode(
             has it on the platform. The rule is the same as for :meth:`bridge.XLACustomKernel.tune`: integers and
             booleans are equal, NaN and infinities are in the same places, and other numbers differ by at most ``rtol``
             times the larger one of the expected magnitude and the upper quartile of all expected magnitudes.
-            :mod:`bridge.agreement` has the whole rule.
+            :mod:`bridge.debug.agreement` has the whole rule.
         nan: Find NaN in results if no argument has one.
         rtol: The relative tolerance. By default, it follows from the dtype and the sizes of the arguments: 7.6e-5 for
-            float32 and 100 000 elements, see :mod:`bridge.agreement`.
+            float32 and 100 000 elements, see :mod:`bridge.debug.agreement`.
         bounds: Compile the Numba kernels for the CPU with ``boundscheck=True``: an index that is out of bounds is an
             ``IndexError`` that names the kernel. Helpers that the kernel calls are compiled as they are declared.
 

@@ -5,5 +5,5 @@ kernel, and :mod:`~bridge.operator.operator_call` describes it as plain data. Th
 :mod:`~bridge.operator.derivatives` and :mod:`~bridge.operator.primitive` transform and lower it, and
 :mod:`~bridge.operator.author_functions` calls what the operator's author has registered.
 :mod:`~bridge.operator.tuning` measures which choice is best. No kernel language is imported here:
-:mod:`bridge.xla_custom_kernel` does that.
+:mod:`bridge.operator.xla_custom_kernel` does that.
 """

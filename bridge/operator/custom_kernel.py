@@ -9,17 +9,17 @@ from typing import Any
 
 import jax
 
-from bridge.agreement import check_rtol
+from bridge.debug.agreement import check_rtol
 from bridge.debug.findings import kept
 from bridge.debug.mode import current_mode
 from bridge.errors import BackendError, ParameterError, SignatureError
+from bridge.kernel.arguments import Outputs, Traced, check_arrays, parameter_names
 from bridge.operator.author_functions import check_fits
 from bridge.operator.definition import OperatorDefinition
 from bridge.operator.derivatives import run
 from bridge.operator.operator_call import Choice, OperatorCall, Parameters, content_of
 from bridge.operator.registry import Explanation, Snapshot, canonical_platform, choose, preferred_backends
 from bridge.operator.tuning import Tuning, device_of, entrants, race
-from bridge.signature.arguments import Outputs, Traced, check_arrays, parameter_names
 
 KEPT = 1024
 """Compiled programs of one operator that are kept: the latest ones."""
@@ -195,7 +195,7 @@ class CustomKernel(OperatorDefinition):
                 are equal, NaN and infinities are in the same places, and other numbers differ by at most ``rtol`` times
                 the larger one of the expected magnitude and the upper quartile of all expected magnitudes. By default,
                 it follows from the dtype and the sizes of the arguments: 7.6e-5 for float32 and 100 000 elements.
-                :mod:`bridge.agreement` has the whole rule.
+                :mod:`bridge.debug.agreement` has the whole rule.
             **parameters: As for a call.
 
         Returns:

@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from bridge.errors import SignatureError
-from bridge.languages.table import Language, Standing
 from bridge.operator.operator_call import Dimensions, Generator, Rule, Rules
 from bridge.operator.registry import Configurations, Snapshot, canonical_platform
+from bridge.table import Language, Standing
 
 
 class OperatorDefinition:

@@ -11,8 +11,8 @@ from typing import Any
 import jax
 
 from bridge.errors import BackendError, SignatureError
-from bridge.languages.table import Standing
 from bridge.operator.operator_call import NO_PARAMETERS, Candidate, Choice, Generator, Parameters
+from bridge.table import Standing
 
 Configurations = Mapping[str, Mapping[str, Any]]
 """Keyword parameters that a generator gets in addition to the call's, by the name of the configuration."""

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bridge.agreement import REFERENCE_BACKEND, disagreement
+from bridge.debug.agreement import REFERENCE_BACKEND, disagreement
 from bridge.errors import BackendError, SignatureError
 from bridge.operator.derivatives import run
 from bridge.operator.operator_call import Candidate, OperatorCall
@@ -209,7 +209,7 @@ def race(
         reference: The candidate that gives the right results.
         default: The candidate to choose if no other one is clearly faster.
         args: Arrays on the device.
-        rtol: The relative tolerance of :mod:`bridge.agreement`; None for its default.
+        rtol: The relative tolerance of :mod:`bridge.debug.agreement`; None for its default.
 
     Raises:
         BackendError: The reference failed, no candidate is right, or a kernel changed its inputs.

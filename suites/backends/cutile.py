@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bridge import UnavailableError, cutile_kernel
-from bridge.languages.cutile import cuda_tile
+from bridge.languages.cutile_kernel import cuda_tile
 from suites.kernels.kernel import Kernel, LaunchedKernel
 
 MISSING: str | None = None

@@ -14,7 +14,7 @@ from numba.core.registry import CPUDispatcher
 from numba.np.numpy_support import as_dtype
 
 from bridge import numba_kernel
-from bridge.signature.arguments import check_aliases
+from bridge.kernel.arguments import check_aliases
 from suites.kernels.kernel import DeclaredDtypes, Kernel
 from suites.kernels.numba_cpu.blocks import (
     ONE_THREAD_BELOW,

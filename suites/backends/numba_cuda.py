@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from bridge import numba_cuda_callable, numba_cuda_kernel
-from bridge.signature.arguments import check_aliases
+from bridge.kernel.arguments import check_aliases
 from suites.kernels.atomic_operations import has_atomics
 from suites.kernels.kernel import Kernel
 from suites.kernels.numba_cuda.blocks import (

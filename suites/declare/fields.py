@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bridge.languages.language import CPU_DTYPES
+from bridge.kernel.language import CPU_DTYPES
 from suites.backends import BACKENDS, Backend
 from suites.errors import OperatorError
 

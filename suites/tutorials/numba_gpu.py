@@ -67,7 +67,7 @@ from numba import cuda
 
 import bridge
 from bridge import XLACustomKernel, numba_cuda_callable, numba_cuda_kernel, numba_kernel
-from bridge.languages.launch_shape import launch_shape
+from bridge.cuda.launch_shape import launch_shape
 
 ON_GPU = not numba.config.ENABLE_CUDASIM
 random = np.random.default_rng(7)

@@ -8,10 +8,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from bridge.cuda.launch_shape import LaunchShape
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
-from bridge.languages.launch_shape import LaunchShape
-from bridge.signature.arguments import ArrayType, Signature
+from bridge.kernel.arguments import ArrayType, Signature
 
 DTYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",

@@ -11,9 +11,9 @@ from numba import cuda
 from numba.cuda.cudadrv import devices
 
 from bridge.compat.numba_cuda import attached, core_stream, launch_by_numba, working
+from bridge.cuda.launch_shape import LaunchShape
+from bridge.cuda.machine_code import check_launch
 from bridge.ffi.plans.host import HostPlan, python_plan
-from bridge.languages.launch_shape import LaunchShape
-from bridge.languages.machine_code import check_launch
 from bridge.languages.numba_cuda.cuda_compilation import load_function, name_of
 from bridge.languages.numba_cuda.device_memory import StreamMemory, device_array
 

@@ -16,16 +16,16 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from bridge.cuda.includes import included_by
+from bridge.cuda.launch_shape import LaunchShape
+from bridge.cuda.machine_code import check_launch
 from bridge.errors import BridgeError, KernelCompileError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import load_everywhere
-from bridge.languages.language import Definition
-from bridge.languages.launch_shape import LaunchShape
-from bridge.languages.machine_code import check_launch
-from bridge.languages.refused import refused
-from bridge.signature.arguments import ArrayType
-from bridge.source.includes import included_by
-from bridge.source.llvm_code import portable_code
+from bridge.kernel.arguments import ArrayType
+from bridge.kernel.language import Definition
+from bridge.kernel.llvm_code import portable_code
+from bridge.kernel.refused import refused
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from bridge.cuda.launch_shape import MOST, LaunchShape
+from bridge.cuda.machine_code import load_cubin, load_for_each_chip
 from bridge.errors import BridgeError, KernelTypeError, LaunchError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import local_ordinals
 from bridge.ffi.plans.device import Launch
-from bridge.languages.launch_shape import MOST, LaunchShape
-from bridge.languages.machine_code import load_cubin, load_for_each_chip
+from bridge.kernel.arguments import ArrayType
+from bridge.kernel.refused import refused
 from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition, check_declared, defaults
-from bridge.languages.refused import refused
-from bridge.languages.table import require_gpu
-from bridge.signature.arguments import ArrayType
+from bridge.table import require_gpu
 
 
 def is_mlir(kernel: Any) -> bool:

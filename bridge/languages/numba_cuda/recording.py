@@ -22,10 +22,10 @@ from numba.cuda.cudadrv.driver import MemoryPointer
 
 from bridge.compat.cpython import C_NUMBER
 from bridge.compat.numba_cuda import arguments_of, working
+from bridge.cuda.launch_shape import LaunchShape
 from bridge.errors import RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
-from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.numba_cuda.cuda_compilation import code_of, load_kernel, name_of, waits_for_launch
 from bridge.languages.numba_cuda.device_memory import check, device_array
 

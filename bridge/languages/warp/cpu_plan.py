@@ -21,10 +21,10 @@ from bridge.ffi.native.abi import ERROR, WORD_BYTES
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.words import call, call8, copy_words, create_error, load, load_int32, stack_words, store
 from bridge.ffi.plans.host import HostPlan, Mutex
+from bridge.kernel.arguments import Signature
 from bridge.languages.warp.generated import Generated
 from bridge.languages.warp.launches import WarpLaunch
 from bridge.languages.warp.packing import PackedLaunch, pack
-from bridge.signature.arguments import Signature
 
 ARGUMENTS = 8  # words at the start of a block: the arguments of the C function, which takes the first of them
 MAX_BLOCK_WORDS = 1 << 12

@@ -10,16 +10,16 @@ from typing import Any
 import warp as wp
 
 from bridge.compat.warp import LIBRARY
+from bridge.cuda.launch_shape import LaunchShape
+from bridge.cuda.machine_code import check_launch
 from bridge.errors import LaunchError, PlatformError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Dimensions, handles_table, local_ordinals
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
-from bridge.languages.launch_shape import LaunchShape
-from bridge.languages.machine_code import check_launch
+from bridge.kernel.arguments import Signature
 from bridge.languages.warp.generated import Generated
 from bridge.languages.warp.launches import WarpLaunch
 from bridge.languages.warp.packing import PackedLaunch, pack
-from bridge.signature.arguments import Signature
 
 
 def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> DevicePlan:

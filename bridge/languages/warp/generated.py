@@ -19,12 +19,12 @@ import warp as wp
 
 from bridge.compat.warp import codegen_lock, internals, is_array, keep_only
 from bridge.errors import KernelCompileError, SignatureError
+from bridge.kernel.arguments import Signature
+from bridge.kernel.references import array_hint
 from bridge.languages.warp.dtypes import LOCK, element_type
 from bridge.languages.warp.inputs import Uses, declared_writes, only_read, uses_of
 from bridge.languages.warp.launches import WarpLaunch
 from bridge.languages.warp.settings import block_dim_on, settings_of
-from bridge.signature.arguments import Signature
-from bridge.source.references import array_hint
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,8 @@ import warp as wp
 
 from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, SignatureError
 from bridge.ffi.primitive import align_varying
+from bridge.kernel.arguments import check_vmap_method
+from bridge.kernel.wrapper import says_its_call
 from bridge.languages.warp.adjoint import with_adjoint
 from bridge.languages.warp.generated import has_adjoint
 from bridge.languages.warp.parameters import parameters_of
@@ -24,8 +26,6 @@ from bridge.languages.warp.wrapper_options import (
     check_dims,
     check_output_dims,
 )
-from bridge.languages.wrapper import says_its_call
-from bridge.signature.arguments import check_vmap_method
 
 _MOST_BLOCK_DIM = 1024  # the limit of every GPU so far, and of Warp's own blocks on the CPU
 

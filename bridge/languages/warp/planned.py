@@ -14,7 +14,9 @@ import warp as wp
 
 from bridge.errors import KernelCompileError, LaunchError, SignatureError
 from bridge.ffi.kernel_call import bind
-from bridge.languages.definitions import KernelCall
+from bridge.kernel.arguments import Outputs, Signature, check_known_shapes
+from bridge.kernel.definitions import KernelCall
+from bridge.kernel.wrapper import kernel_checks
 from bridge.languages.warp.dtypes import MAX_EXTENT, numpy_dtype
 from bridge.languages.warp.generated import Generated, generated, instantiated
 from bridge.languages.warp.inputs import EXTREMES, Uses, check_not_written, only_read
@@ -23,8 +25,6 @@ from bridge.languages.warp.parameters import Role, WarpParameter, concrete
 from bridge.languages.warp.settings import block_dim_on
 from bridge.languages.warp.warp_language import LANGUAGE, define
 from bridge.languages.warp.wrapper_options import Dims, StaticValue, WrapperOptions
-from bridge.languages.wrapper import kernel_checks
-from bridge.signature.arguments import Outputs, Signature, check_known_shapes
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import warp as wp
 
 from bridge.compat.warp import internals
-from bridge.languages.sent_by_name import sent_by_name
+from bridge.kernel.sent_by_name import sent_by_name
 
 _WITHOUT_EFFECT = frozenset({
     # What Warp prints, checks at its own launches, and where it keeps files.

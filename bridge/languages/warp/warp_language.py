@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.ffi.kernel_call import available
-from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Compiled, Definition, NativeLanguage
-from bridge.languages.table import LANGUAGES
+from bridge.kernel.arguments import Signature
+from bridge.kernel.definitions import DEFINITIONS
+from bridge.kernel.language import Compiled, Definition, NativeLanguage
 from bridge.languages.warp.launches import WarpLaunch
-from bridge.signature.arguments import Signature
+from bridge.table import LANGUAGES
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,10 +11,10 @@ from typing import Any
 import jax
 
 from bridge.errors import SignatureError
-from bridge.languages.definitions import PROGRAMS_KEPT, shared
+from bridge.kernel.arguments import Traced, check_arrays, positional
+from bridge.kernel.definitions import PROGRAMS_KEPT, shared
 from bridge.languages.warp.settings import configured
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
-from bridge.signature.arguments import Traced, check_arrays, positional
 
 Program = Callable[..., list[jax.Array]]
 

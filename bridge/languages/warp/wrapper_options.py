@@ -13,9 +13,9 @@ import warp as wp
 
 from bridge.compat.warp import scalar_of, shape_of, struct_of
 from bridge.errors import LaunchError, ParameterError, PlatformError, SignatureError
+from bridge.kernel.arguments import check_vmap_method, no_keywords
 from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT, NAMES, SCALARS, numpy_dtype
 from bridge.languages.warp.parameters import STRUCT, Role, WarpParameter
-from bridge.signature.arguments import check_vmap_method, no_keywords
 
 OPTIONS_OF_A_CALL = ("launch_dims", "output_dims", "vmap_method")
 """Options that a single call may override."""

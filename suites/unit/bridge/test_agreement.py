@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bridge import BackendError, XLACustomKernel, debug_mode
-from bridge.agreement import default_rtol, disagreement
+from bridge.debug.agreement import default_rtol, disagreement
 from bridge.ffi.native.object_code import VARIABLE
 
 

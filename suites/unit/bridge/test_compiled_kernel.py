@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from bridge.languages import Compiled
+from bridge.kernel import Compiled
 
 
 def compiled(code):

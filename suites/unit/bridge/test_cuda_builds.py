@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, LaunchError
+from bridge.cuda.launch_shape import LaunchShape
 from bridge.ffi.cuda import devices as ordinals
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
 from bridge.ffi.plans.device import Patch
-from bridge.languages import Signature
-from bridge.languages.launch_shape import LaunchShape
-from bridge.languages.numba_cuda import cuda_compilation, cuda_jit
+from bridge.kernel import Signature
+from bridge.kernel.arguments import ArrayType
+from bridge.languages.numba_cuda import cuda_compilation
+from bridge.languages.numba_cuda import numba_cuda_kernel as cuda_jit
 from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition
-from bridge.languages.numba_cuda.cuda_jit import CudaOptions
-from bridge.signature.arguments import ArrayType
+from bridge.languages.numba_cuda.numba_cuda_kernel import CudaOptions
 from suites.unit.bridge import kernels
 from suites.unit.bridge.cubins import sizes_in
 
@@ -68,7 +69,7 @@ class TestCudaCpp:
 
     @pytest.fixture
     def build(self, devices):
-        cuda_cpp = pytest.importorskip("bridge.languages.cuda_cpp")
+        cuda_cpp = pytest.importorskip("bridge.languages.cuda_raw_kernel")
         pytest.importorskip("cuda.core", reason="cuda-core is not installed")
         options = cuda_cpp.CppOptions(SHAPE, (cuda_cpp.Scalar("int32", np.int32(7).tobytes()),))
         return lambda source=self.SOURCE: cuda_cpp.LANGUAGE.compile(

@@ -92,7 +92,7 @@ def test_the_message_of_an_exception_counts_for_it_is_not_in_the_machine_code():
 
 PROCESS = """
 import json, random, sys
-from bridge.languages.language import Compiled
+from bridge.kernel.language import Compiled
 from suites.unit.bridge.test_cuda_identity import KINDS, code, dispatcher_of
 kinds = list(KINDS)
 random.Random(int(sys.argv[1])).shuffle(kinds)
@@ -172,7 +172,7 @@ class TestCudaCpp:
     SOURCE = '#include "scale.h"\nextern "C" __global__ void f(float* out) { out[0] = SCALE; }'
 
     def define(self, folder, value, source=SOURCE, **options):
-        from bridge.languages.cuda_cpp import define
+        from bridge.languages.cuda_raw_kernel import define
 
         folder.mkdir(exist_ok=True)
         (folder / "scale.h").write_text(f"#define SCALE {value}\n")

@@ -13,8 +13,8 @@ from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.parameters import check_parameters
 from bridge.ffi.plans.device import DevicePlan, Launch
 from bridge.ffi.target import CUDA
-from bridge.languages import cuda_cpp
-from bridge.languages.language import Compiled
+from bridge.kernel.language import Compiled
+from bridge.languages import cuda_raw_kernel as cuda_cpp
 from suites.unit.bridge.entries import call_in
 
 LAUNCH = Launch("k", (0, 7), (1, 1, 1), (1, 1, 1), 0, (0, 0, 3), (0, 8, 16), (), sizes=(8, 8, 4), compiler="numba")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, LaunchError, PlatformError, cuda_raw_kernel, export_checks
-from bridge.languages import cuda_cpp
-from bridge.languages.cuda_cpp import define, launch_of
+from bridge.languages import cuda_raw_kernel as cuda_cpp
+from bridge.languages.cuda_raw_kernel import define, launch_of
 from suites.cells.grid import missing_device
 from suites.unit.bridge.cubins import sizes_in
 from suites.unit.bridge.entries import call_in

@@ -10,7 +10,8 @@ import pytest
 
 import bridge
 from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError, UnavailableError
-from bridge.languages import cutile, machine_code
+from bridge.cuda import machine_code
+from bridge.languages import cutile_kernel as cutile
 from suites.backends.cutile import MISSING, ct, kernel
 from suites.unit.bridge import copies_in_blocks
 from suites.unit.bridge.cubins import sizes_in

@@ -547,7 +547,7 @@ REQUIRED = {
 @pytest.fixture
 def gpu(monkeypatch):
     """Lets CUDA kernels be wrapped where there is no GPU to launch them on."""
-    for module in (bridge.languages.numba_cuda.cuda_jit, bridge.languages.numba_cuda.callables):
+    for module in (bridge.languages.numba_cuda.numba_cuda_kernel, bridge.languages.numba_cuda.numba_cuda_callable):
         monkeypatch.setattr(inspect.getmodule(module), "require_cuda", lambda: None)
 
 

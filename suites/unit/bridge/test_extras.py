@@ -3,7 +3,7 @@
 import textwrap
 import tomllib
 
-from bridge.languages.table import LANGUAGES
+from bridge.table import LANGUAGES
 from suites.unit import processes
 from suites.unit.docs.pages import PROJECT
 

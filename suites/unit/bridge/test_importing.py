@@ -3,7 +3,7 @@
 import pytest
 
 import bridge
-from bridge.languages.table import LANGUAGES
+from bridge.table import LANGUAGES
 from suites.unit import processes
 
 

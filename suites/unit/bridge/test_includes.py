@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.source.includes import included_by
+from bridge.cuda.includes import included_by
 
 
 def digest(source, *folders):

@@ -11,10 +11,10 @@ import pytest
 import bridge
 from bridge import BridgeError, KernelCompileError
 from bridge.ffi.target import CPU, CUDA, CUDA_HOST
-from bridge.languages import DEFINITIONS, Signature
-from bridge.languages.numba_cpu import LANGUAGE as NUMBA
-from bridge.languages.numba_cpu import numba_kernel
-from bridge.languages.table import LANGUAGES
+from bridge.kernel import DEFINITIONS, Signature
+from bridge.languages.numba import LANGUAGE as NUMBA
+from bridge.languages.numba import numba_kernel
+from bridge.table import LANGUAGES
 from suites.unit.bridge import kernels
 from suites.unit.bridge.entries import call_in
 

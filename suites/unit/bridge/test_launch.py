@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import LaunchError
+from bridge.cuda.launch_shape import LaunchShape, check_covers, check_limits, launch_shape
 from bridge.ffi.cuda.devices import Limits
-from bridge.languages.launch_shape import LaunchShape, check_covers, check_limits, launch_shape
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from bridge import KernelCompileError, KernelTypeError, LaunchError, numba_cuda_kernel
 from bridge.compat import numba_cuda_mlir as compat
 from bridge.ffi.plans.device import Patch
-from bridge.languages.numba_cuda import cuda_jit, mlir
+from bridge.languages.numba_cuda import mlir
+from bridge.languages.numba_cuda import numba_cuda_kernel as cuda_jit
 from suites.backends.numba_cuda_mlir import ported
 from suites.ops.rms_norm.numba_cuda import rms_norm_cuda
 from suites.unit.bridge.cubins import sizes_in

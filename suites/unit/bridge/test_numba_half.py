@@ -9,7 +9,7 @@ import pytest
 
 from bridge import KernelCompileError, numba_kernel
 from bridge.compat import numba as compat
-from bridge.languages.numba_cpu import half_precision
+from bridge.languages.numba import half_precision
 from suites.unit import processes
 from suites.unit.bridge import kernels
 
@@ -151,7 +151,7 @@ def doubled(x, out):
 x = jnp.full(2, 1 / 3)
 spec = jax.ShapeDtypeStruct(x.shape, x.dtype)
 numba_kernel(doubled, spec)(x)
-late = "bridge.languages.numba_cpu.half_precision" not in sys.modules
+late = "bridge.languages.numba.half_precision" not in sys.modules
 print(late, numba_kernel(rounded, spec)(x)[0] == np.float16(1 / 3), numba_kernel(doubled, spec)(x)[0] == x[0] * 2)
 """
 

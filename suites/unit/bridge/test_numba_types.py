@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, numba_kernel
-from bridge.languages.language import CPU_DTYPES
+from bridge.kernel.language import CPU_DTYPES
 from suites.unit.bridge import kernels
 
 Spec = jax.ShapeDtypeStruct

@@ -12,9 +12,9 @@ import pytest
 
 import bridge
 from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError, UnavailableError
-from bridge.languages import machine_code
-from bridge.languages import triton as module
-from bridge.languages.triton import blocks_of, launch_of
+from bridge.cuda import machine_code
+from bridge.languages import triton_kernel as module
+from bridge.languages.triton_kernel import blocks_of, launch_of
 from suites.unit.bridge.cubins import sizes_in
 from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu

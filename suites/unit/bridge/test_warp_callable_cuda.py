@@ -18,13 +18,13 @@ from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
-from bridge.languages import definitions
+from bridge.kernel import definitions
+from bridge.kernel.arguments import ArrayType
 from bridge.languages.warp import cuda_plan
 from bridge.languages.warp.callable import callable_language, plans
 from bridge.languages.warp.callable.recording import WarpRecording
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import load
-from bridge.signature.arguments import ArrayType
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
 from suites.unit.bridge import test_warp_outside as outside

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from bridge import LaunchError
+from bridge.cuda.launch_shape import LaunchShape
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Limits
-from bridge.languages.launch_shape import LaunchShape
 from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.generated import generated
 from bridge.languages.warp.packing import Layout, PackedLaunch

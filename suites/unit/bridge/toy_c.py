@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge import KernelCompileError
-from bridge.languages import (
+from bridge.kernel import (
     DEFINITIONS,
     Compiled,
     Definition,

@@ -12,7 +12,8 @@ from numba.cuda import codegen, dispatcher
 from numba.cuda.cudadrv import devices
 from numba.cuda.cudadrv.driver import Context, Stream
 
-from bridge.languages.numba_cuda import callables, device_memory, recording
+from bridge.languages.numba_cuda import device_memory, recording
+from bridge.languages.numba_cuda import numba_cuda_callable as callables
 
 CAPABILITY = (9, 0)
 

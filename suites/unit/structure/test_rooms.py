@@ -40,7 +40,7 @@ def test_bridge_and_reports_import_no_other_package(package, others):
 
 def test_the_operator_and_the_ffi_name_no_kernel_language():
     """The operator room knows languages by their protocol; the FFI room does not know of any."""
-    allowed = {"bridge.operator": {"bridge.languages.table"}, "bridge.ffi": set()}
+    allowed = {"bridge.operator": {"bridge.table"}, "bridge.ffi": set()}
     for folder, known in allowed.items():
         taken = {two for one, two in imports() if one.startswith(folder) and room(two, "bridge") == "languages"}
         assert taken <= known

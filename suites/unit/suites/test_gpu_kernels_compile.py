@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.languages.cuda_cpp import define
+from bridge.languages.cuda_raw_kernel import define
 from suites.backends import BACKENDS
 from suites.backends.cuda_raw import TYPES, RawKernel
 from suites.backends.numba_cuda import CudaKernel
@@ -58,8 +58,8 @@ def code_of(call, backend):
 
 def numba_cuda_code(kernel, inputs, outs):
     """The LLVM code of a kernel, for which Numba chooses the functions of a GPU of compute capability 9.0."""
+    from bridge.kernel.arguments import ArrayType
     from bridge.languages.numba_cuda.cuda_compilation import code_of, compile_now, numba_type
-    from bridge.signature.arguments import ArrayType
     from suites.unit.bridge.without_gpu import compiling
 
     types = [
@@ -71,7 +71,8 @@ def numba_cuda_code(kernel, inputs, outs):
 
 
 def imitate_gpu_of_mlir(monkeypatch):
-    from bridge.languages.numba_cuda import cuda_jit, mlir
+    from bridge.languages.numba_cuda import mlir
+    from bridge.languages.numba_cuda import numba_cuda_kernel as cuda_jit
 
     monkeypatch.setattr(cuda_jit, "require_mlir", lambda kernel: None)
     monkeypatch.setattr(mlir, "local_ordinals", lambda: [0])

@@ -14,8 +14,8 @@ import warp as wp
 from bridge.errors import RecordingError
 from bridge.ffi.kernel_call import available
 from bridge.ffi.target import CPU, CUDA_HOST, CUDA_IN_TURN
-from bridge.languages.language import Compiled, Definition, NativeLanguage, Plan
-from bridge.languages.table import LANGUAGES
+from bridge.kernel.arguments import Signature
+from bridge.kernel.language import Compiled, Definition, NativeLanguage, Plan
 from bridge.languages.warp.callable.plans import plan_device, plan_host, plan_python
 from bridge.languages.warp.callable.recorder import ADVICE
 from bridge.languages.warp.callable.recording import WarpRecording, record
@@ -25,7 +25,7 @@ from bridge.languages.warp.packing import value_of
 from bridge.languages.warp.parameters import Role, WarpParameter
 from bridge.languages.warp.settings import configured
 from bridge.languages.warp.wrapper_options import check_homes
-from bridge.signature.arguments import Signature
+from bridge.table import LANGUAGES
 
 
 @dataclass(frozen=True, eq=False)

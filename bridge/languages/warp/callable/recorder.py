@@ -20,13 +20,13 @@ from bridge.compat.warp import Threads, copy_of_data, home_of, kernels_of, libra
 from bridge.errors import RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function
+from bridge.kernel.arguments import ArrayType
 from bridge.languages.warp.callable.device_memory import launch_instead
 from bridge.languages.warp.cpu_plan import ARGUMENTS, ITSELF, Operation
 from bridge.languages.warp.dtypes import addresses_in
 from bridge.languages.warp.inputs import UNKNOWN, Uses
 from bridge.languages.warp.packing import Layout, laid_out
 from bridge.languages.warp.settings import block_dim_on
-from bridge.signature.arguments import ArrayType
 
 ADVICE = "; pass python_call=True to call it in Python each time."
 

@@ -18,11 +18,11 @@ from typing import Any
 
 from bridge.compat.warp import noting
 from bridge.errors import KernelCompileError
+from bridge.kernel.arguments import ArrayType
 from bridge.languages.warp.callable.recorder import CONSTANT, Recorded, WarpRecorder
 from bridge.languages.warp.generated import Generated, generating, takes_handle
 from bridge.languages.warp.inputs import Uses, only_read
 from bridge.languages.warp.planned import generated_everywhere
-from bridge.signature.arguments import ArrayType
 
 Operations = list[tuple[Recorded, Generated | None]]
 """The operations on a platform, each with the code of its kernel if it is a launch."""

@@ -13,8 +13,10 @@ import warp as wp
 
 from bridge.errors import KernelTypeError
 from bridge.ffi.kernel_call import bind
-from bridge.languages.definitions import DEFINITIONS, KernelCall
-from bridge.languages.table import LANGUAGES
+from bridge.kernel.arguments import Outputs, Signature, check_arrays, check_known_shapes, check_vmap_method
+from bridge.kernel.definitions import DEFINITIONS, KernelCall
+from bridge.kernel.references import references
+from bridge.kernel.wrapper import kernel_checks, says_its_call
 from bridge.languages.warp.callable.callable_language import (
     LANGUAGE,
     LikeKernel,
@@ -28,9 +30,7 @@ from bridge.languages.warp.planned import check_extents, output_shape
 from bridge.languages.warp.settings import check_warp, configured
 from bridge.languages.warp.warp_wrapper import Program, program, warp_wrapper
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_output_dims
-from bridge.languages.wrapper import kernel_checks, says_its_call
-from bridge.signature.arguments import Outputs, Signature, check_arrays, check_known_shapes, check_vmap_method
-from bridge.source.references import references
+from bridge.table import LANGUAGES
 
 
 @says_its_call

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
+from bridge.cuda.launch_shape import LaunchShape, check_covers
 from bridge.errors import BridgeError, KernelCompileError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.languages.language import Definition, NativeLanguage
-from bridge.languages.launch_shape import LaunchShape, check_covers
-from bridge.signature.arguments import ArrayType, Signature
+from bridge.kernel.arguments import ArrayType, Signature
+from bridge.kernel.language import Definition, NativeLanguage
 
 ALIGNMENT = 16
 """Bytes of which the address of an array is a multiple if its size is: compilers then move as many at once."""

@@ -12,10 +12,7 @@ import jax
 import numpy as np
 
 from bridge.compat.cutile import LIBRARY, annotated, compiler_options, find_printer, text_of
-from bridge.errors import KernelTypeError, SignatureError, UnavailableError
-from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.plans.device import DevicePlan, Launch, Patch
-from bridge.languages.cubins import (
+from bridge.cuda.cubins import (
     ALIGNMENT,
     CubinLanguage,
     GridOptions,
@@ -25,14 +22,17 @@ from bridge.languages.cubins import (
     number,
     of_arrays,
 )
-from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Compiled, Definition
-from bridge.languages.launch_shape import MOST, LaunchShape, launch_shape
-from bridge.languages.machine_code import load_cubin, load_for_each_chip
-from bridge.languages.sent_by_name import sent_by_name
-from bridge.languages.table import LANGUAGES
-from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.arguments import ArrayType, Signature
+from bridge.cuda.launch_shape import MOST, LaunchShape, launch_shape
+from bridge.cuda.machine_code import load_cubin, load_for_each_chip
+from bridge.errors import KernelTypeError, SignatureError, UnavailableError
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.kernel.arguments import ArrayType, Signature
+from bridge.kernel.definitions import DEFINITIONS
+from bridge.kernel.language import Compiled, Definition
+from bridge.kernel.sent_by_name import sent_by_name
+from bridge.kernel.wrapper import says_its_call, wrap
+from bridge.table import LANGUAGES
 
 
 @says_its_call
@@ -116,7 +116,7 @@ class CutileDefinition(Definition):
 
     Attributes:
         kernel: The ``cuda.tile.kernel``.
-        statics: By parameter: a constant, a :class:`~bridge.languages.cubins.Number`, or a tuple of these.
+        statics: By parameter: a constant, a :class:`~bridge.cuda.cubins.Number`, or a tuple of these.
     """
 
     kernel: Any = field(repr=False)

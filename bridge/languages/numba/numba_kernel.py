@@ -11,15 +11,15 @@ from numba.core.registry import CPUDispatcher
 
 from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelTypeError
-from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage, NoOptions
-from bridge.languages.numba_cpu.compilation import NumbaDefinition, compile_kernel, numba_type
-from bridge.languages.numba_cpu.identity import code_of
-from bridge.languages.numba_cpu.linking import load
-from bridge.languages.numba_cpu.read_only import changed_inputs
-from bridge.languages.table import LANGUAGES
-from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.arguments import Signature
+from bridge.kernel.arguments import Signature
+from bridge.kernel.definitions import DEFINITIONS
+from bridge.kernel.language import CPU_DTYPES, Compiled, NativeLanguage, NoOptions
+from bridge.kernel.wrapper import says_its_call, wrap
+from bridge.languages.numba.compilation import NumbaDefinition, compile_kernel, numba_type
+from bridge.languages.numba.identity import code_of
+from bridge.languages.numba.linking import load
+from bridge.languages.numba.read_only import changed_inputs
+from bridge.table import LANGUAGES
 
 
 @says_its_call

@@ -18,7 +18,7 @@ from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
 from bridge.compat.numba import PARALLEL_FOR, data_arguments, pass_builder
-from bridge.languages.numba_cpu.linking import keep_only, opened
+from bridge.languages.numba.linking import keep_only, opened
 
 _STAND_INS = {
     PARALLEL_FOR: f"""

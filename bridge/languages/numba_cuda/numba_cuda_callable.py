@@ -15,13 +15,13 @@ from bridge.ffi.cuda.devices import local_ordinals
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CUDA_HOST
-from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Compiled, Definition, NativeLanguage
+from bridge.kernel.arguments import Signature
+from bridge.kernel.definitions import DEFINITIONS
+from bridge.kernel.language import Compiled, Definition, NativeLanguage
+from bridge.kernel.references import array_hint, references
+from bridge.kernel.wrapper import says_its_call, wrap
 from bridge.languages.numba_cuda.array_parameters import DTYPES, array_shapes
-from bridge.languages.table import LANGUAGES, require_cuda
-from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.arguments import Signature
-from bridge.source.references import array_hint, references
+from bridge.table import LANGUAGES, require_cuda
 
 
 @says_its_call

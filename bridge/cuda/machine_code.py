@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
+from bridge.cuda.launch_shape import LaunchShape, check_limits
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
-from bridge.languages.launch_shape import LaunchShape, check_limits
 
 CodeT = TypeVar("CodeT")
 

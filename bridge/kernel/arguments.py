@@ -18,7 +18,7 @@ import numpy as np
 from jax.export import is_symbolic_dim
 
 from bridge.errors import BridgeError, SignatureError
-from bridge.source.references import place_of
+from bridge.kernel.references import place_of
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[list[str], bool]:

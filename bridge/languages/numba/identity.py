@@ -17,9 +17,9 @@ from numba.core.environment import lookup_environment
 
 from bridge.compat import numba as compat
 from bridge.errors import KernelCompileError
-from bridge.languages.numba_cpu.linking import opened
-from bridge.source.llvm_code import Find, LlvmDefinition, portable_code
-from bridge.source.shared_libraries import file_of
+from bridge.kernel.llvm_code import Find, LlvmDefinition, portable_code
+from bridge.kernel.shared_libraries import file_of
+from bridge.languages.numba.linking import opened
 
 
 def code_of(compiled: Any, kernel: str) -> str | None:

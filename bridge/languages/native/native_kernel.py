@@ -18,14 +18,14 @@ from bridge.errors import KernelTypeError, SignatureError
 from bridge.ffi.native.object_code import assembled
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CPU, CUDA_HOST, CUDA_HOST_GRAPH, Target
-from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import CPU_DTYPES, Compiled, NativeLanguage
-from bridge.languages.native_cpu.entry import NativeDefinition, entry_code
-from bridge.languages.table import LANGUAGES
-from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.arguments import Signature
-from bridge.source.references import key_of_function
-from bridge.source.shared_libraries import content_of
+from bridge.kernel.arguments import Signature
+from bridge.kernel.definitions import DEFINITIONS
+from bridge.kernel.language import CPU_DTYPES, Compiled, NativeLanguage
+from bridge.kernel.references import key_of_function
+from bridge.kernel.shared_libraries import content_of
+from bridge.kernel.wrapper import says_its_call, wrap
+from bridge.languages.native.entry import NativeDefinition, entry_code
+from bridge.table import LANGUAGES
 
 
 @functools.partial(says_its_call, is_sent=False)

@@ -21,8 +21,8 @@ from bridge.ffi.kernel_call import Call
 from bridge.ffi.native.call_frame import Arrays
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CPU, CUDA, Target
-from bridge.languages.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
-from bridge.signature.arguments import Signature
+from bridge.kernel.arguments import Signature
+from bridge.kernel.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
 
 DefinitionT = TypeVar("DefinitionT", bound=Definition)
 R = TypeVar("R")
@@ -34,7 +34,7 @@ class _Description(msgspec.Struct, frozen=True):
     Attributes:
         language: Name of the language.
         name: Name of the kernel.
-        identity: Identifies the code, see :class:`~bridge.languages.language.Compiled`.
+        identity: Identifies the code, see :class:`~bridge.kernel.language.Compiled`.
         options: The options of the kernel, encoded.
         signature: The types of the call.
     """

@@ -8,13 +8,15 @@ from typing import Any
 
 import msgspec
 
+from bridge.cuda.launch_shape import LaunchShape, alignments, check_alignment, check_covers, launch_shape
 from bridge.errors import KernelTypeError
 from bridge.ffi.plans.device import DevicePlan, Launch
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CUDA_HOST
-from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Compiled, NativeLanguage
-from bridge.languages.launch_shape import LaunchShape, alignments, check_alignment, check_covers, launch_shape
+from bridge.kernel.arguments import Signature
+from bridge.kernel.definitions import DEFINITIONS
+from bridge.kernel.language import Compiled, NativeLanguage
+from bridge.kernel.wrapper import says_its_call, wrap
 from bridge.languages.numba_cuda.array_parameters import DTYPES, array_launch, array_shapes
 from bridge.languages.numba_cuda.cuda_compilation import (
     CudaDefinition,
@@ -23,9 +25,7 @@ from bridge.languages.numba_cuda.cuda_compilation import (
     load_kernel,
 )
 from bridge.languages.numba_cuda.mlir import check_threads, compile_for_gpus, is_mlir, require_mlir
-from bridge.languages.table import LANGUAGES, require_cuda
-from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.arguments import Signature
+from bridge.table import LANGUAGES, require_cuda
 
 
 @says_its_call

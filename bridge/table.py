@@ -74,18 +74,18 @@ _WARP, _TVM = ("warp-lang>=1.13.0",), ("apache-tvm-ffi>=0.1",)
 LANGUAGES = {
     language.name: language
     for language in (
-        Language("numba", _CPU, "numba_kernel", f"{_HERE}.numba_cpu.njit"),
-        Language("numba_cuda", _GPU, "numba_cuda_kernel", f"{_HERE}.numba_cuda.cuda_jit", _CUDA),
-        Language("numba_cuda_callable", _GPU, "numba_cuda_callable", f"{_HERE}.numba_cuda.callables", _CUDA),
+        Language("numba", _CPU, "numba_kernel", f"{_HERE}.numba.numba_kernel"),
+        Language("numba_cuda", _GPU, "numba_cuda_kernel", f"{_HERE}.numba_cuda.numba_cuda_kernel", _CUDA),
+        Language("numba_cuda_callable", _GPU, "numba_cuda_callable", f"{_HERE}.numba_cuda.numba_cuda_callable", _CUDA),
         Language("warp", _BOTH, "jax_kernel", f"{_HERE}.warp.jax_kernel", _WARP),
         Language("warp_callable", _BOTH, "warp_callable", f"{_HERE}.warp.callable.warp_callable", _WARP),
-        Language("cuda_raw", _GPU, "cuda_raw_kernel", f"{_HERE}.cuda_cpp", _CUDA),
-        Language("triton", _GPU, "triton_kernel", f"{_HERE}.triton", ("triton>=3.6",)),
-        Language("cutile", _GPU, "cutile_kernel", f"{_HERE}.cutile", ("cuda-tile[tileiras]>=1.7",)),
-        Language("native", _CPU, "native_kernel", f"{_HERE}.native_cpu.native_kernel"),
-        Language("native_cuda", _GPU, "native_kernel", f"{_HERE}.native_cpu.native_kernel"),
-        Language("tvm_ffi", _CPU, "tvm_ffi_kernel", f"{_HERE}.tvm_functions", _TVM),
-        Language("tvm_ffi_cuda", _GPU, "tvm_ffi_kernel", f"{_HERE}.tvm_functions", _TVM),
+        Language("cuda_raw", _GPU, "cuda_raw_kernel", f"{_HERE}.cuda_raw_kernel", _CUDA),
+        Language("triton", _GPU, "triton_kernel", f"{_HERE}.triton_kernel", ("triton>=3.6",)),
+        Language("cutile", _GPU, "cutile_kernel", f"{_HERE}.cutile_kernel", ("cuda-tile[tileiras]>=1.7",)),
+        Language("native", _CPU, "native_kernel", f"{_HERE}.native.native_kernel"),
+        Language("native_cuda", _GPU, "native_kernel", f"{_HERE}.native.native_kernel"),
+        Language("tvm_ffi", _CPU, "tvm_ffi_kernel", f"{_HERE}.tvm_ffi_kernel", _TVM),
+        Language("tvm_ffi_cuda", _GPU, "tvm_ffi_kernel", f"{_HERE}.tvm_ffi_kernel", _TVM),
         Language("pallas", {"cpu": Standing.INTERPRETED, **_GPU, "tpu": Standing.REGULAR}),
         Language("jnp", dict.fromkeys(("cpu", "cuda", "tpu"), Standing.REFERENCE)),
     )

@@ -16,9 +16,9 @@ from bridge.errors import BridgeError, SignatureError
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.call_frame import STREAM_WORD, emit_word
 from bridge.ffi.native.exception_text import create_error
-from bridge.languages.language import Definition
-from bridge.signature.arguments import ArrayType, Signature
-from bridge.source.references import place_of
+from bridge.kernel.arguments import ArrayType, Signature
+from bridge.kernel.language import Definition
+from bridge.kernel.references import place_of
 
 _I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
 

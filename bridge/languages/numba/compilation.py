@@ -16,9 +16,9 @@ from numba.np.numpy_support import from_dtype
 from bridge.compat.numba import again, takes_new_types
 from bridge.debug.mode import checks_bounds
 from bridge.errors import KernelCompileError
-from bridge.languages.language import Definition
-from bridge.languages.refused import refused
-from bridge.signature.arguments import ArrayType
+from bridge.kernel.arguments import ArrayType
+from bridge.kernel.language import Definition
+from bridge.kernel.refused import refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def numba_type(array: ArrayType) -> types.Array:
 
 def _item_type(dtype: str) -> types.Type:
     if dtype in _HALVES:
-        from bridge.languages.numba_cpu.half_precision import BFLOAT16, FLOAT16  # registers them with Numba
+        from bridge.languages.numba.half_precision import BFLOAT16, FLOAT16  # registers them with Numba
 
         return BFLOAT16 if dtype == "bfloat16" else FLOAT16
     return from_dtype(np.dtype(dtype))
@@ -102,7 +102,7 @@ def _compiled(dispatcher: CPUDispatcher, array_types: tuple[types.Array, ...]) -
     except NotImplementedError as error:
         if str(error) != "float16":  # the kernel has no such array, but uses np.float16
             raise
-    from bridge.languages.numba_cpu.half_precision import known_to_numba
+    from bridge.languages.numba.half_precision import known_to_numba
 
     with known_to_numba():
         dispatcher.compile(array_types)

@@ -11,7 +11,7 @@ import numpy as np
 
 from bridge.errors import LaunchError
 from bridge.ffi.cuda.devices import Dimensions, Limits
-from bridge.signature.arguments import Signature
+from bridge.kernel.arguments import Signature
 
 MOST = 2**31 - 1
 """The largest number of blocks in a dimension, and of anything else in a launch. No device has a higher limit."""

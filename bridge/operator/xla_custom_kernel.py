@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any, Protocol
 
-from bridge.languages.table import LANGUAGES, Language
 from bridge.operator.custom_kernel import CustomKernel
 from bridge.operator.operator_call import Generator
 from bridge.operator.registry import Configurations
+from bridge.table import LANGUAGES, Language
 
 
 class Registers(Protocol):

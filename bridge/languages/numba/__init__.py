@@ -1,5 +1,5 @@
 """Compiles and calls Numba kernels on the CPU."""
 
-from bridge.languages.numba_cpu.njit import LANGUAGE, numba_kernel
+from bridge.languages.numba.numba_kernel import LANGUAGE, numba_kernel
 
 __all__ = ["LANGUAGE", "numba_kernel"]

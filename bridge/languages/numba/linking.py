@@ -20,8 +20,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from bridge.compat import numba as compat
 from bridge.ffi.native.call_frame import emit_extents, emit_word
 from bridge.ffi.plans.host import HostPlan
-from bridge.languages.numba_cpu import failures, parallel
-from bridge.languages.numba_cpu.failures import COUNT, FAIL, FAIL_TYPE, I64, POINTER, RECORD, emit_new_record, word
+from bridge.languages.numba import failures, parallel
+from bridge.languages.numba.failures import COUNT, FAIL, FAIL_TYPE, I64, POINTER, RECORD, emit_new_record, word
 
 _REPLACED: dict[str, Callable[[], int]] = {
     compat.PARALLEL_FOR: parallel.for_address,

@@ -24,15 +24,15 @@ from bridge.ffi.native.exception_text import create_error
 from bridge.ffi.native.object_code import prepared
 from bridge.ffi.native.words import call, call2, call4, copy_words, load, stack_words, store
 from bridge.ffi.plans.host import HostPlan
-from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Compiled, Definition, NativeLanguage
-from bridge.languages.native_cpu import entry
-from bridge.languages.native_cpu.native_kernel import NativeOptions, host_target, language_for
-from bridge.languages.table import LANGUAGES
-from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.arguments import Signature
-from bridge.source.references import key_of_function, place_of
-from bridge.source.shared_libraries import content_of
+from bridge.kernel.arguments import Signature
+from bridge.kernel.definitions import DEFINITIONS
+from bridge.kernel.language import Compiled, Definition, NativeLanguage
+from bridge.kernel.references import key_of_function, place_of
+from bridge.kernel.shared_libraries import content_of
+from bridge.kernel.wrapper import says_its_call, wrap
+from bridge.languages.native import entry
+from bridge.languages.native.native_kernel import NativeOptions, host_target, language_for
+from bridge.table import LANGUAGES
 
 
 @functools.partial(says_its_call, is_sent=False)

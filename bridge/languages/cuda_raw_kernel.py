@@ -13,23 +13,23 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
-from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.plans.device import DevicePlan, Launch, Patch
-from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Compiled, Definition, NativeLanguage
-from bridge.languages.launch_shape import (
+from bridge.cuda.includes import included_by
+from bridge.cuda.launch_shape import (
     LaunchShape,
     alignments,
     check_alignment,
     check_covers,
     launch_shape,
 )
-from bridge.languages.machine_code import load_cubin, load_for_each_chip
-from bridge.languages.table import LANGUAGES
-from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.arguments import Signature
-from bridge.source.includes import included_by
+from bridge.cuda.machine_code import load_cubin, load_for_each_chip
+from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.kernel.arguments import Signature
+from bridge.kernel.definitions import DEFINITIONS
+from bridge.kernel.language import Compiled, Definition, NativeLanguage
+from bridge.kernel.wrapper import says_its_call, wrap
+from bridge.table import LANGUAGES
 
 
 @says_its_call

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridge.errors import KernelCompileError
-from bridge.languages.language import Definition
-from bridge.source.references import array_hint
+from bridge.kernel.language import Definition
+from bridge.kernel.references import array_hint
 
 
 def refused(definition: Definition, types: Sequence[Any], error: Exception) -> KernelCompileError:

@@ -12,10 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bridge.compat.triton import LIBRARY, current, ir_of, scratch_pointers, source_of, view_of
-from bridge.errors import KernelCompileError, KernelTypeError, LaunchError, SignatureError, UnavailableError
-from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.plans.device import DevicePlan, Launch, Patch
-from bridge.languages.cubins import (
+from bridge.cuda.cubins import (
     ALIGNMENT,
     CubinLanguage,
     GridOptions,
@@ -25,14 +22,17 @@ from bridge.languages.cubins import (
     number,
     of_arrays,
 )
-from bridge.languages.definitions import DEFINITIONS
-from bridge.languages.language import Compiled, Definition
-from bridge.languages.launch_shape import LaunchShape, launch_shape
-from bridge.languages.machine_code import load_cubin, load_for_each_chip
-from bridge.languages.sent_by_name import sent_by_name
-from bridge.languages.table import LANGUAGES
-from bridge.languages.wrapper import says_its_call, wrap
-from bridge.signature.arguments import Signature
+from bridge.cuda.launch_shape import LaunchShape, launch_shape
+from bridge.cuda.machine_code import load_cubin, load_for_each_chip
+from bridge.errors import KernelCompileError, KernelTypeError, LaunchError, SignatureError, UnavailableError
+from bridge.ffi.native.abi import WORD_BYTES
+from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.kernel.arguments import Signature
+from bridge.kernel.definitions import DEFINITIONS
+from bridge.kernel.language import Compiled, Definition
+from bridge.kernel.sent_by_name import sent_by_name
+from bridge.kernel.wrapper import says_its_call, wrap
+from bridge.table import LANGUAGES
 
 WARP_THREADS = 32
 

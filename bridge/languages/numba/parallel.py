@@ -42,7 +42,7 @@ from bridge.ffi.native.words import (
     store,
 )
 from bridge.ffi.plans.host import Mutex
-from bridge.languages.numba_cpu.failures import FRAME, RECORD, Storage
+from bridge.languages.numba.failures import FRAME, RECORD, Storage
 
 _PART = Storage()
 # Holds the number of the part that a thread runs, plus one; nothing on a thread that runs none.

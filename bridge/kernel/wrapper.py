@@ -17,9 +17,7 @@ from bridge.debug.mode import current_mode
 from bridge.errors import KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.call_frame import check_count
-from bridge.languages.definitions import KernelCall, shared
-from bridge.languages.language import Definition, NativeLanguage
-from bridge.signature.arguments import (
+from bridge.kernel.arguments import (
     Outputs,
     OutputsOf,
     Signature,
@@ -32,7 +30,9 @@ from bridge.signature.arguments import (
     outputs_of,
     parameter_names,
 )
-from bridge.source.references import key_of_function
+from bridge.kernel.definitions import KernelCall, shared
+from bridge.kernel.language import Definition, NativeLanguage
+from bridge.kernel.references import key_of_function
 
 P = ParamSpec("P")
 
@@ -85,7 +85,7 @@ def wrap(
 
     Args:
         language: The language of the kernel.
-        definition: The kernel, from :data:`bridge.languages.definitions.DEFINITIONS`.
+        definition: The kernel, from :data:`bridge.kernel.definitions.DEFINITIONS`.
         options: Its options, of the language's ``options_type``.
         outs: Shape and dtype of the results; or a function of the inputs that returns them, called at each trace.
         vmap_method: See :func:`bridge.numba_kernel`.

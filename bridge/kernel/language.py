@@ -20,8 +20,8 @@ from bridge.ffi.kernel_call import ATTACH_A_RULE
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import Target
-from bridge.languages.table import Language
-from bridge.signature.arguments import Signature
+from bridge.kernel.arguments import Signature
+from bridge.table import Language
 
 Plan = HostPlan | DevicePlan
 """What native code runs for one kernel."""
@@ -83,7 +83,7 @@ _process = uuid.uuid4().hex  # a forked process has it too, and another number
 class Definition:
     """One kernel as its user defined it. Subclasses add the source that they compile.
 
-    Two definitions are equal only if they are the same object, see :class:`bridge.languages.definitions.Definitions`.
+    Two definitions are equal only if they are the same object, see :class:`bridge.kernel.definitions.Definitions`.
 
     Attributes:
         name: Names the kernel in errors, and in the programs that call it.
