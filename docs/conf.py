@@ -41,9 +41,9 @@ nitpick_ignore_regex = [
     # Modules that are named for readers of the source and have no page.
     ("py:mod", r"(bridge|suites|reports)\..*"),
     ("py:func", r"bridge\.languages\.warp\.inputs\.declare_writes"),
-    ("py:class", r"suites\.cells\.tables\.Table|suites\.checks\.register\.Test"),
+    ("py:class", r"suites\.cells\.tables\.CellTable|suites\.checks\.register\.Test"),
     ("py:class", r"suites\.kernels\.kernel\.(AtLeast|Derivative)"),
-    ("py:class", r"bridge\.operator\.(registry\.Snapshot|operator_call\.Rules)"),
+    ("py:class", r"bridge\.(operator\.(registry\.Snapshot|operator_call\.Rules)|table\.Language)"),
     (
         "py:.*",
         r"(ArithmeticError|AssertionError|Exception|ImportError|LookupError|NotImplementedError|OSError"

@@ -12,8 +12,8 @@ import bridge
 from bridge import BridgeError, KernelCompileError
 from bridge.ffi.target import CPU, CUDA, CUDA_HOST
 from bridge.kernel import DEFINITIONS, Signature
-from bridge.languages.numba import LANGUAGE as NUMBA
-from bridge.languages.numba import numba_kernel
+from bridge.languages.numba.numba_kernel import LANGUAGE as NUMBA
+from bridge.languages.numba.numba_kernel import numba_kernel
 from bridge.table import LANGUAGES
 from suites.unit.bridge import kernels
 from suites.unit.bridge.entries import call_in
