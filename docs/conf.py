@@ -43,6 +43,7 @@ nitpick_ignore_regex = [
     ("py:func", r"bridge\.languages\.warp\.inputs\.declare_writes"),
     ("py:class", r"suites\.cells\.tables\.CellTable|suites\.checks\.register\.Test"),
     ("py:class", r"suites\.kernels\.kernel\.(AtLeast|Derivative)"),
+    ("py:class", r"reports\.records\.boundaries\.End"),
     ("py:class", r"bridge\.(operator\.(registry\.Snapshot|operator_call\.Rules)|table\.Language)"),
     (
         "py:.*",

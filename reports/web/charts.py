@@ -151,7 +151,8 @@ def roof_points(rows: Sequence[CellRow]) -> list[Point]:
         rate = record.flops / record.roof_ns * 1e9
         if record.bandwidth_limit and record.roof_kind == record.bandwidth_limit_kind:
             # Reads, copies and triads of one memory differ less than memories do: one line for each memory.
-            memory = record.roof_kind.rpartition(", ")[2]
+            # A copy of data that no cache holds is "copy of 1.07 GB, cold".
+            memory = record.roof_kind.rpartition(", ")[2].replace("cold", "memory")
             slopes[memory] = max(slopes.get(memory, 0.0), record.bandwidth_limit)
         elif "flop" in record.roof_kind:
             flats[record.roof_kind] = max(flats.get(record.roof_kind, 0.0), rate)

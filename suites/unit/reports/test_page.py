@@ -160,11 +160,12 @@ def test_nothing_became_slower_is_green_only_where_nothing_is_unsure(tmp_path, s
     assert tiles(page_of_runs(*runs))["Became slower"][0] == look
 
 
-def test_the_roofline_has_its_ceiling_or_leaves_the_cell_out(tmp_path):
+@pytest.mark.parametrize("kind", ["copy, memory", "copy of 1.07 GB, cold"])
+def test_the_roofline_has_its_ceiling_or_leaves_the_cell_out(tmp_path, kind):
     run_ = run_of("times")
-    work = {"flops": 4000, "bytes": 4000, "bandwidth_limit": 1e10, "bandwidth_limit_kind": "copy, memory"}
+    work = {"flops": 4000, "bytes": 4000, "bandwidth_limit": 1e10, "bandwidth_limit_kind": kind}
     records = [
-        make_record(make_cell(operator="memory"), 1000.0, run_, **work, roof_ns=400.0, roof_kind="copy, memory"),
+        make_record(make_cell(operator="memory"), 1000.0, run_, **work, roof_ns=400.0, roof_kind=kind),
         make_record(make_cell(operator="compute"), 1000.0, run_, **work, roof_ns=500.0, roof_kind="adds (8 Gflop/s)"),
         make_record(make_cell(operator="unknown"), 1000.0, run_, **work),
     ]
