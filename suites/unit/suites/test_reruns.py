@@ -108,8 +108,14 @@ def test_a_race_is_called_a_race():
 
     kernels = {"numba_parallel": lost_updates}
     operator = Operator(name="bins", reference=reference, kernels=kernels, dtypes=("int32",), shapes=("n in 0..15",))
-    with pytest.raises(CheckFailed) as failed:
-        run_check("repeat", operator, BACKENDS["numba_parallel"], dtype="int32")
-    verdict = with_cause(Case(operator, BACKENDS["numba_parallel"], "int32", 33, "cpu"), failed.value.verdict)
+    found = None
+    for _ in range(5):  # threads that wait for a core, which another process has, do not race
+        try:
+            run_check("repeat", operator, BACKENDS["numba_parallel"], dtype="int32")
+        except CheckFailed as failed:
+            found = failed.verdict
+            break
+    assert found is not None, "no call of five sessions lost an update"
+    verdict = with_cause(Case(operator, BACKENDS["numba_parallel"], "int32", 33, "cpu"), found)
     assert verdict.cause == "a race between threads: right with parallel=False, wrong in parallel"
     assert verdict.status is Status.NONDETERMINISTIC
