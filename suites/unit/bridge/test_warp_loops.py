@@ -145,6 +145,18 @@ def minimum_by_if(n: INDICES, x: VECTOR64, out: VECTOR64):
 
 
 @kernel
+def sum_that_decides(n: INDICES, x: VECTOR64, out: VECTOR64):
+    r = wp.tid()
+    p = f64(0.0)
+    s = f64(0.0)
+    for j in range(n[r]):
+        if s < f64(1.0):
+            p += x[j] * x[j]
+        s += x[j]
+    out[r] = p
+
+
+@kernel
 def left_early(n: INDICES, x: VECTOR64, out: VECTOR64):
     r = wp.tid()
     s = f64(0.0)
@@ -183,8 +195,8 @@ def sine_of_a_tile(n: INDICES, x: VECTOR64, out: VECTOR64):
 
 RIGHT = [sums, sums_in_sums, sums_of_helpers, sums_of_vectors, elements]
 WRONG = [
-    square_of_a_sum, sum_in_a_quotient, product, product_in_a_helper, minimum_by_if, left_early, element_again,
-    random_weights, sine_of_a_tile,
+    square_of_a_sum, sum_in_a_quotient, product, product_in_a_helper, minimum_by_if, sum_that_decides,
+    left_early, element_again, random_weights, sine_of_a_tile,
 ]  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("x64")

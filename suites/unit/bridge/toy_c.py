@@ -121,7 +121,7 @@ LANGUAGE = _C(
 
 
 def _program(definition: CFunction, size: int) -> str:
-    """The function, with the entry that a :class:`bridge.languages.HostPlan` calls."""
+    """The function, with the entry that a :class:`bridge.kernel.HostPlan` calls."""
     arrays = ", ".join(f"data[{index}]" for index in range(len(definition.dtypes)))
     return f"""#include <stdint.h>
 #include <math.h>

@@ -1,5 +1,6 @@
 """Parts of a run: even, stable, groups that stay together; and several machines that run one suite."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, caps
     Path("my_ops.py").write_text(TWO)
     arguments = ["bench", "my_ops.py", "--size", "64", "--profile", "quick", "--processes", "1"]
     parts = [str(recorded(folder, number, *arguments)) for number in (1, 2)]
-    capsys.readouterr()
+    shows = capsys.readouterr().err.rpartition("show them again: kernel-bridge ")[2]
+    assert main(shlex.split(shows)) == Exit.FINE
     assert main(["merge", *reversed(parts), "--runs", str(folder / "whole")]) == Exit.FINE
     (path,) = (folder / "whole").glob("*.jsonl")
     merged = load_run(path)
