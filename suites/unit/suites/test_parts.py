@@ -8,6 +8,7 @@ import pytest
 from reports import load_run
 from reports.judgement import judge
 from reports.options import Exit
+from reports.records.store import RUNS_VARIABLE
 from suites.cells.parts import share
 from suites.commands.command_line import main
 from suites.unit.suites.git_repositories import OPERATORS
@@ -32,11 +33,12 @@ def recorded(folder, number, *arguments):
     return next(path.glob("*.jsonl"))
 
 
-def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, capsys):
+def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, capsys, monkeypatch):
     Path("my_ops.py").write_text(TWO)
     arguments = ["bench", "my_ops.py", "--size", "64", "--profile", "quick", "--processes", "1"]
     parts = [str(recorded(folder, number, *arguments)) for number in (1, 2)]
     shows = capsys.readouterr().err.rpartition("show them again: kernel-bridge ")[2]
+    monkeypatch.delenv(RUNS_VARIABLE)  # another process does not have it
     assert main(shlex.split(shows)) == Exit.FINE
     assert main(["merge", *reversed(parts), "--runs", str(folder / "whole")]) == Exit.FINE
     (path,) = (folder / "whole").glob("*.jsonl")
