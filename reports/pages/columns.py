@@ -284,6 +284,7 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("part", "the part of the selected cells that the run has, such as `3/8`", "run.part"),
         Fact("commit", "git commit of the operators", "run.source.commit"),
         Fact("dirty", "whether there were uncommitted changes", "run.source.dirty", _FLAG),
+        Fact("project", "name of the repository of the operators", "run.source.project"),
         Fact("digest", "identifies the content of the source files that ran", "run.source.digest"),
         Fact("selection", "the selected cells, by option", "run.selection", _JSON),
         Fact("library", "the library that the cell called instead of a kernel, with its version", "library"),

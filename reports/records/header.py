@@ -67,12 +67,14 @@ class Source(Part, frozen=True, kw_only=True):
     Attributes:
         commit: The git commit of the repository that holds the operators: a user's own. None outside a checkout.
         dirty: Whether its work tree had uncommitted changes. None outside a checkout.
+        project: The name of that repository, by its `pyproject.toml` or its folder. None outside a checkout.
         digest: Identifies the content of the files that ran: of this project, of the operators and of the files that
             they import. None if it was not recorded.
     """
 
     commit: str | None = None
     dirty: bool | None = None
+    project: str | None = None
     digest: str | None = None
 
 

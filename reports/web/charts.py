@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import re
@@ -12,9 +13,10 @@ from typing import Any
 
 from reports.errors import LibraryMissing
 from reports.pages.rows import BASELINE, CellRow
-from reports.render.units import interval_text, percent_text, ratio_text, time_text
+from reports.records.cell import short_dtype
+from reports.render.units import interval_text, percent_text, rate_text, ratio_text, time_text
 from reports.render.visible import visible
-from reports.web.chart_theme import INKS, PATHS, color_of, shape_of
+from reports.web.chart_theme import INKS, Mark, marks_of
 from reports.web.kernel_grid import KernelSummary
 from reports.web.markup import Markup, element
 
@@ -24,30 +26,38 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 Point = dict[str, Any]
 
 
-def spec_of(chart: str, rows: Sequence[Point], width: int, *, legend: bool = False) -> dict[str, Any]:
+def spec_of(
+    chart: str, rows: Sequence[Point], width: int, marks: Mapping[str, Mark] | None = None, *, legend: bool = False
+) -> dict[str, Any]:
     """Returns the description of a chart with its rows, in the colours of a light page.
 
     Args:
         chart: Its name in `assets/charts.json`.
         rows: Its rows.
         width: Its width in pixels.
+        marks: How its backends are drawn; by default as on a page of them alone.
         legend: Whether it has a key of its backends; the page has one beside it.
     """
     described = _described()
     names = sorted({row["backend"] for row in rows if "backend" in row})
+    marks = marks or marks_of(names)
+    height, rows = _PLACED.get(chart, _unmoved)(rows, width, described[chart]["height"])
+    centres = {row["centre"]: row["label"] for row in rows if "centre" in row}
     values: dict[str, Any] = {
         **described["fragments"],
         **_INKS,
         "names": names,
-        "colors": [color_of(name)[0] for name in names],
-        "shapes": [PATHS[shape_of(name)] for name in names],
+        "colors": [marks[name][0][0] for name in names],
+        "shapes": [marks[name][1] for name in names],
         "sizes": sorted({row["size"] for row in rows if "size" in row}),
+        "over": f"time / {rows[0].get('over')} (log scale)" if rows else "",
+        "centres": [*centres],
+        "labels": f"split({json.dumps([*centres.values()])}[indexof({[*centres]}, datum.value)], ' · ')",
+        "heights": [0, height],
+        "limit": width * 0.4,
         "legend": {"title": None} if legend else None,
     }
-    spec = _filled(described[chart], values)
-    if isinstance(spec["height"], dict):
-        spec["height"] = spec["height"]["step"] * len({row["label"] for row in rows})
-    return {**spec, "width": width, "data": {"values": list(rows)}}
+    return {**_filled(described[chart], values), "height": height, "width": width, "data": {"values": list(rows)}}
 
 
 def chart_config() -> dict[str, Any]:
@@ -65,7 +75,15 @@ def svg_of(spec: Mapping[str, Any]) -> str:
     return str(_library().vegalite_to_svg(spec))
 
 
-def figure(chart: str, title: str, note: str, rows: Sequence[Point], width: int) -> Markup:
+def figure(
+    chart: str,
+    title: str,
+    note: str,
+    rows: Sequence[Point],
+    marks: Mapping[str, Mark],
+    *widths: int,
+    keyed: bool = True,
+) -> Markup:
     """Returns a drawn chart with its heading and its key; it needs no script.
 
     Args:
@@ -73,31 +91,40 @@ def figure(chart: str, title: str, note: str, rows: Sequence[Point], width: int)
         title: Its heading.
         note: A text below the heading.
         rows: Its rows.
-        width: Its width in pixels.
+        marks: How the backends of the page are drawn.
+        *widths: Its width in pixels; or that on a wide screen and on paper, and that on a phone.
+        keyed: Whether it has a key of its own.
     """
-    spec = {
-        "$schema": SCHEMA, "autosize": {"type": "fit-x", "contains": "padding"}, "config": chart_config(),
-        **spec_of(chart, rows, width),
-    }  # fmt: skip
-    # The fallback is the light colour; the style sheet gives the variable its dark one.
-    svg = re.sub(r'"(#[0-9a-f]{6})"', r'"var(--c\1, \1)"', svg_of(spec)).replace("--c#", "--c")
+    drawn = []
+    for width in widths:
+        css = "" if len(widths) == 1 else "narrow" if width == min(widths) else "wide" if width > 600 else "wide half"
+        autosize = {"type": "fit-x", "contains": "padding"}
+        # Letters of the reader's font may be wider than those that the labels were measured with.
+        longest = max((len(part) for row in rows for part in str(row.get("label", "")).split(" · ")), default=0)
+        svg = svg_of({"$schema": SCHEMA, "autosize": autosize, "config": chart_config(),
+                      "padding": {"left": 4 + longest, "top": 4, "right": 10, "bottom": 4},
+                      **spec_of(chart, rows, width, marks)})  # fmt: skip
+        # A browser shows the title of a mark beside the pointer.
+        svg = re.sub(r'(<path aria-label="([^"]*)"[^>]*?)/>', r"\1><title>\2</title></path>", svg)
+        # The fallback is the light colour; the style sheet gives the variable its dark one.
+        drawn.append(Markup(re.sub(r'"(#[0-9a-f]{6})"', r'"var(--c\1, \1)"', svg).replace("--c#", "--c")))
+        drawn[-1] = element("div", {"class": f"plot {css}"}, drawn[-1])
     return element(
         "figure", {"class": "chart"},
         element("figcaption", None, element("h4", None, title), element("p", {"class": "faint"}, note or None)),
-        key([row["backend"] for row in rows if "backend" in row]),
-        element("div", {"class": "plot wide" if width > 400 else "plot"}, Markup(svg)),
+        key([row["backend"] for row in rows if "backend" in row], marks) if keyed else None, drawn,
     )  # fmt: skip
 
 
-def key(backends: Iterable[str]) -> Markup | None:
+def key(backends: Iterable[str], marks: Mapping[str, Mark]) -> Markup | None:
     """Returns the marks and names of some backends; None without any."""
     names = sorted(set(backends))
     if not names:
         return None
     items = [
         element("span", None, element("svg", {"width": 14, "height": 14, "viewBox": "-1.4 -1.4 2.8 2.8",
-                "aria-hidden": "true"}, element("path", {"d": PATHS[shape_of(name)],
-                "fill": f"var(--c{color_of(name)[0][1:]}, {color_of(name)[0]})"})), name)
+                "aria-hidden": "true"}, element("path", {"d": marks[name][1],
+                "fill": f"var(--c{marks[name][0][0][1:]}, {marks[name][0][0]})"})), name)
         for name in names
     ]  # fmt: skip
     return element("div", {"class": "series-key"}, items)
@@ -117,7 +144,7 @@ def time_points(rows: Iterable[CellRow]) -> list[Point]:
 
 
 def ratio_points(kernels: Iterable[KernelSummary]) -> list[Point]:
-    """Returns a point for each kernel with a ratio to the baseline."""
+    """Returns a point for each kernel with a ratio to the baseline, or to the fastest kernel where that is missing."""
     points = []
     for kernel in kernels:
         mean = kernel.ratio
@@ -126,57 +153,133 @@ def ratio_points(kernels: Iterable[KernelSummary]) -> list[Point]:
         points.append(
             {
                 "label": visible(kernel.label), "backend": visible(kernel.backend), "ratio": _short(mean.mean),
-                "low": _short(mean.low), "high": _short(mean.high), "said": visible(f"{kernel.label}, {kernel.backend}:"
-                f" {ratio_text(mean.mean)}, interval {interval_text(mean.low, mean.high)}"),
+                "low": _short(mean.low), "high": _short(mean.high), "over": kernel.over,
+                "said": visible(f"{kernel.label}, {kernel.backend}: {ratio_text(mean.mean)}, interval"
+                                f" {interval_text(mean.low, mean.high)}"),
             }
         )  # fmt: skip
     return points
 
 
 def roof_points(rows: Sequence[CellRow]) -> list[Point]:
-    """Returns a point for each timed cell with a known ceiling, and the lines of the ceilings; else nothing.
+    """Returns a point for each kernel with a known ceiling, at its largest size, and the ceilings; else nothing.
 
     A ceiling is the roof that the run measured for the cell: memory, scattered reads or operations. A cell without one,
-    whose limit is unknown, is left out.
+    whose limit is unknown, is left out. The line of a memory rises up to the highest line of operations, and a line of
+    operations begins at the steepest line of a memory.
     """
     points: list[Point] = []
     slopes: dict[str, float] = {}
     flats: dict[str, float] = {}
-    for row in rows:
-        record = row.record
-        if row.timing is None or not record.flops or not record.bytes or record.flop_rate is None:
+    known = [row for row in rows if row.timing and row.record.bytes and row.record.flop_rate and row.record.roof_ns]
+    largest = {_kernel(row): row.cell.size for row in sorted(known, key=lambda row: row.cell.size)}
+    dtypes = {row.cell.dtype for row in known}
+    for row in known:
+        record, kind, work = row.record, row.record.roof_kind, row.record.flops
+        if kind is None or not work or not record.bytes or not record.roof_ns:
             continue
-        if record.roof_ns is None or record.roof_kind is None:
-            continue
-        rate = record.flops / record.roof_ns * 1e9
-        if record.bandwidth_limit and record.roof_kind == record.bandwidth_limit_kind:
+        if record.bandwidth_limit and kind == record.bandwidth_limit_kind:
             # Reads, copies and triads of one memory differ less than memories do: one line for each memory.
             # A copy of data that no cache holds is "copy of 1.07 GB, cold".
-            memory = record.roof_kind.rpartition(", ")[2].replace("cold", "memory")
+            memory = kind.rpartition(", ")[2].replace("cold", "memory")
             slopes[memory] = max(slopes.get(memory, 0.0), record.bandwidth_limit)
-        elif "flop" in record.roof_kind:
-            flats[record.roof_kind] = max(flats.get(record.roof_kind, 0.0), rate)
-        points.append(
-            {
-                "line": False, "label": visible(row.cell.operator), "backend": visible(row.cell.backend),
-                "intensity": _short(record.flops / record.bytes), "rate": _short(record.flop_rate),
-                "roof": visible(record.roof_kind),
-                "said": visible(f"{row.cell.id}: {percent_text(record.roof_share or 0.0)}% of {record.roof_kind}"),
-            }
-        )  # fmt: skip
+        elif "flop" in kind:
+            flats[kind] = max(flats.get(kind, 0.0), work / record.roof_ns * 1e9)
+        if row.cell.size == largest[_kernel(row)]:
+            dtype = f" {short_dtype(row.cell.dtype)}" if len(dtypes) > 1 else ""
+            points.append(
+                {
+                    "line": False, "label": visible(row.cell.operator + dtype), "backend": visible(row.cell.backend),
+                    "intensity": _short(work / record.bytes), "rate": _short(record.flop_rate), "roof": visible(kind),
+                    "said": visible(f"{row.cell.id}: {percent_text(record.roof_share or 0.0)}% of {kind}"),
+                }
+            )  # fmt: skip
     if not points:
         return []
-    ends = min(point["intensity"] for point in points) / 1.5, max(point["intensity"] for point in points) * 1.5
+    steepest, highest = max(slopes.values(), default=math.inf), max(flats.values(), default=math.inf)
+    spots = [point["intensity"] for point in points] + [highest / steepest] * bool(slopes and flats)
+    first, last = min(spots) / 1.5, max(spots) * 1.5
     lines = []
-    for number, (name, rate) in enumerate([*sorted(slopes.items()), *sorted(flats.items())]):
-        # The names stand at different places of their lines, which can be near each other.
-        middle = ends[1] / (ends[1] / ends[0]) ** (0.02 + 0.1 * number)
-        for intensity in (*ends, middle):
-            height = rate * intensity if name in slopes else rate
-            lines.append({"line": True, "roof": visible(name), "intensity": _short(intensity), "rate": _short(height),
-                          "name": intensity is middle})  # fmt: skip
+    ceilings = [*sorted(flats.items()), *sorted(slopes.items(), key=lambda slope: -slope[1])]
+    for number, (name, rate) in enumerate(ceilings):
+        rises = name in slopes
+        ends = (first, min(last, highest / rate)) if rises else (max(first, rate / steepest), last)
+        text = f"{name}, {rate_text(rate, 'B/s')}" if rises else name
+        # The texts of memories stand at different places of their lines; that of operations stands at the end.
+        share = 0.5 + 0.4 * (number - len(flats)) / len(slopes) if rises else 1.0
+        for intensity, said in ((ends[0], ""), (ends[1], ""), (ends[0] * (ends[1] / ends[0]) ** share, text)):
+            lines.append({"line": True, "roof": visible(name), "intensity": _short(intensity), "rises": rises,
+                          "rate": _short(rate * intensity if rises else rate), "name": visible(said)})  # fmt: skip
     return [*points, *lines]
 
+
+def _kernel(row: CellRow) -> tuple[str, ...]:
+    return row.cell.operator, row.cell.mode, row.cell.dtype, row.cell.backend
+
+
+Placed = tuple[float, Sequence[Point]]
+
+
+def _unmoved(rows: Sequence[Point], width: int, height: float) -> Placed:
+    return height, rows
+
+
+def _lanes(groups: Sequence[object], places: Sequence[float], apart: float) -> list[float]:
+    """Returns a lane for each place, around 0, so that places of one group and lane are at least `apart`."""
+    ends: dict[object, list[float]] = {}
+    lanes = [0] * len(places)
+    for index in sorted(range(len(places)), key=lambda index: places[index]):
+        own = ends.setdefault(groups[index], [])
+        lanes[index] = next((lane for lane, end in enumerate(own) if places[index] - end > apart), len(own))
+        own[lanes[index] : lanes[index] + 1] = [places[index]]
+    return [lane - (len(ends[group]) - 1) / 2 for lane, group in zip(lanes, groups, strict=True)]
+
+
+def _in_lanes(rows: Sequence[Point], width: int, _: float) -> Placed:
+    """Gives each label a row, and each point that would cover another one of its row a lane of its own."""
+    logs = [math.log(row[name]) for row in rows for name in ("ratio", "low", "high") if row[name]]
+    apart = 14 * max(1e-9, max(logs, default=0.0) - min(logs, default=0.0)) / (width * 0.55)
+    labels = [row["label"] for row in rows]
+    lanes = _lanes(labels, [math.log(row["ratio"]) for row in rows], apart)
+    height, centres = 0, {}
+    for label in dict.fromkeys(labels):
+        most = max(lane for lane, own in zip(lanes, labels, strict=True) if own == label)
+        half = 11 + max(int(10 * most), 6 * label.count(" · "))
+        centres[label], height = height + half, height + 2 * half
+    rows = [
+        {**row, "centre": centres[row["label"]], "y": centres[row["label"]] + 10 * lane}
+        for row, lane in zip(rows, lanes, strict=True)
+    ]
+    return height, rows
+
+
+def _with_names(rows: Sequence[Point], width: int, height: float) -> Placed:
+    """Places the name of each operator beside its fastest point, where it covers no point and no other name."""
+    xs, ys = ([math.log(row[axis]) for row in rows] for axis in ("intensity", "rate"))
+    across, down = (max(xs) - min(xs)) / (width - 60) or 1.0, (max(ys) - min(ys)) / height or 1.0
+    dots = [row for row in rows if not row["line"]]
+    taken = [(math.log(dot["intensity"]), math.log(dot["rate"]), 5 * across) for dot in dots]
+    for row in rows:
+        if half := 3.2 * across * len(row.get("name", "")):
+            taken.append((math.log(row["intensity"]) - half, math.log(row["rate"]) + 10 * down, half))
+    best = {dot["label"]: dot for dot in sorted(dots, key=lambda dot: dot["rate"])}
+    named = []
+    for dot in sorted(best.values(), key=lambda dot: -dot["rate"]):
+        half = 3.2 * len(dot["label"]) * across
+        for step, side in itertools.product(sorted(range(-12, 13), key=abs), (1, -1)):
+            x = math.log(dot["intensity"]) + side * (half + 8 * across)
+            y = math.log(dot["rate"]) + 11 * step * down
+            if min(xs) <= x - half and x + half <= max(xs) and min(ys) <= y <= max(ys) and all(
+                abs(x - other) >= half + wide or abs(y - place) >= 10 * down for other, place, wide in taken
+            ):  # fmt: skip
+                taken.append((x, y, half))
+                named.append({"named": dot["label"], "x": _short(math.exp(x)), "y": _short(math.exp(y))})
+                break
+    return height, [*rows, *named]
+
+
+_PLACED = {"forest": _in_lanes, "roofs": _with_names}
+"""Moves what would cover something else, by the name of a chart: from rows, width and height to height and rows."""
 
 _INKS = {name: shades[0] for name, shades in INKS.items()}
 

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 
 from reports.pages.alike import are_interleaved
 from reports.pages.compare import Comparison, compare
-from reports.pages.phrases import cells_text, outcome_counts, shorten
+from reports.pages.failures import kernel_failures
+from reports.pages.phrases import cells_text, outcome_counts
 from reports.pages.rows import BASELINE
-from reports.records.cell import CellKey
-from reports.records.record import Record
 from reports.render.units import count_text
 from reports.statistics.verdict_codes import TIE, Verdict
 from reports.web.markup import Markup, element
-from reports.web.run_choice import Choice, Results, RunKind
+from reports.web.run_choice import Choice, Results, RunKind, key_of
 
-_LISTED = 200
-"""Most failures that are listed; the heading has their number."""
+_OPEN = 5
+"""Most kernels that failed before the reader opens the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Tile:
 def tile_list(choice: Choice) -> Markup:
     """Returns the facts of the summary as a list of links: results, times and changes of each device."""
     tiles = [_cells(own) for own in choice.shown]
-    for own in choice.of_kind(RunKind.TIMES):
+    for own in choice.shown:
         tiles += [*_speed(own), *_changes(own)]
     items = [
         element("li", {"class": f"tile {tile.look}"}, element("a", {"href": f"#{tile.target}"},
@@ -56,33 +55,36 @@ def tile_list(choice: Choice) -> Markup:
 
 
 def failures(choice: Choice) -> Markup | None:
-    """Returns the failed cells, with their reasons and days."""
-    failed = [(own, row) for own in choice.shown for row in own.rows if row.status.failed]
-    items = [
-        element("li", None, element("strong", {"class": "bad"}, str(row.status)), " ",
-                element("code", None, " ".join([row.cell.id, *map(str, row.cell.params.values())])), " ",
-                shorten(str(row.record.reason)), f" ({own.device}, {row.run.started[:10]})")
-        for own, row in failed[:_LISTED]
-    ]  # fmt: skip
+    """Returns a line for each kernel that failed: why, in which checks or cells, when, and the command to repeat it."""
+    items = []
+    for own in choice.shown:
+        for one in kernel_failures(own.records):
+            days = f" ({own.device}, {one.started[:10]})"
+            items.append(element("li", None, element("strong", {"class": "bad"}, one.kernel), f": {one.text}{days}",
+                                 element("code", {"class": "repeat"}, one.command)))  # fmt: skip
     if not items:
         return None
-    more = element("p", None, f"The first {_LISTED} of {count_text(len(failed))}.") if len(failed) > _LISTED else None
-    heading = element("h3", None, f"Failed: {cells_text(len(failed))}")
-    return element("div", {"class": "list bad-list", "id": "failed"}, heading, element("ul", None, items), more)
+    cells = sum(row.status.failed for own in choice.shown for row in own.rows)
+    heading = element("h3", None, f"Failed: {cells_text(cells)}")
+    more = None
+    if len(items) > _OPEN:
+        summary = element("summary", None, f"{count_text(len(items) - _OPEN)} more kernels failed")
+        more = element("details", {"class": "fold"}, summary, element("ul", None, items[_OPEN:]))
+    return element("div", {"class": "list bad-list", "id": "failed"}, heading, element("ul", None, items[:_OPEN]), more)
 
 
 @functools.lru_cache(maxsize=32)
 def comparisons(own: Results) -> list[Comparison]:
-    """Returns the comparison of the newest result of each cell with the one before it."""
-    before = {_key(record): record for record in own.earlier}
-    head = [record for record in own.records if _key(record) in before]
-    interleaved = all(are_interleaved(before[_key(record)].run, record.run) for record in head)
+    """Returns the comparison of the newest result of each cell with the one before it; of checks, the changes alone.
+
+    A cell that the newest run of its selection no longer has is MISSING, and one that the run before did not have NEW.
+    """
+    before = {key_of(record.cell): record for record in (*own.earlier, *own.removed)}
+    head = [record for record in own.records if key_of(record.cell) in {*before, *own.added}]
+    interleaved = all(are_interleaved(before.get(key_of(record.cell), record).run, record.run) for record in head)
     # compare takes both lists as one run each, of which the last record of a cell counts.
-    return compare(own.earlier, head, interleaved=interleaved) if head else []
-
-
-def _key(record: Record) -> CellKey:
-    return (*record.cell.key[:1], *record.cell.key[2:])
+    found = compare(before.values(), head, interleaved=interleaved) if head or before else []
+    return [one for one in found if own.kind is RunKind.TIMES or one.base_status is not one.head_status]
 
 
 def _cells(own: Results) -> Tile:
@@ -125,8 +127,9 @@ def _changes(own: Results) -> list[Tile]:
         return []
     counts = Counter(one.verdict for one in changes)
     words = [f"{count_text(counts[verdict])} {str(verdict).lower().replace('_', ' ')}" for verdict in Verdict
-             if counts[verdict] and verdict is not Verdict.SLOWER]  # fmt: skip
-    unsure = any(one.is_undecided for one in changes)
-    look = "bad" if any(one.is_bad for one in changes) else "plain" if unsure else "good"
+             if counts[verdict]]  # fmt: skip
+    bad = sum(one.is_bad for one in changes)
+    look = "bad" if bad else "plain" if any(one.is_undecided for one in changes) else "good"
+    what = "Slower or broken" if own.kind is RunKind.TIMES else "Newly broken"
     text = f"{', '.join(words)}; since the result before; {own.device}"
-    return [Tile("Became slower", count_text(counts[Verdict.SLOWER]), text, look, "changes")]
+    return [Tile(what, count_text(bad), text, look, "changes")]

@@ -1,21 +1,33 @@
-"""Summarises each kernel in one ratio to the baseline, and draws operators against backends as a heat map."""
+"""Summarises each kernel in one ratio, finds the fastest ones, and draws operators against backends as a heat map."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from reports.pages.bandwidth_notes import is_impossible
 from reports.pages.groups import group_names
 from reports.pages.rows import BASELINE, CellRow, backends_of
+from reports.records.measurements import Timing
 from reports.render.units import ABSENT, TIED, interval_text, ratio_text
+from reports.statistics.intervals import Ratio, ratio_of
 from reports.statistics.means import GeometricMean, geometric_mean
-from reports.web.markup import Markup, element
+from reports.statistics.verdict_codes import TIE
+from reports.web.html_tables import TURNED
+from reports.web.markup import Markup, breakable, element
 
 STEPS = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
 """The upper end of each step of colour, except the last."""
 
 LEGEND = ("up to 0.5: twice as fast", "to 0.8", "to 0.95", "as fast, or a tie", "to 1.25", "to 2",
           "above 2: half as fast")  # fmt: skip
+
+MOST_COLUMNS = 20
+"""Most backends of one heat map; more are spread over several."""
+
+FASTEST = "the fastest"
+"""What times are divided by where the baseline has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +38,17 @@ class KernelSummary:
         label: Operator, mode and parameters.
         backend: The backend.
         rows: Its cells.
-        ratio: The geometric mean of its ratios to the baseline.
+        ratio: The geometric mean of its ratios to the baseline; without any, of those to the fastest kernel.
+        over: What its times are divided by: `BASELINE` or `FASTEST`.
+        is_fastest: Whether it is the fastest kernel of its label, or tied with it.
     """
 
     label: str
     backend: str
     rows: tuple[CellRow, ...]
     ratio: GeometricMean
+    over: str = BASELINE
+    is_fastest: bool = False
 
     @property
     def failed(self) -> int:
@@ -46,57 +62,131 @@ class KernelSummary:
         return low is not None and high is not None and low <= 1 <= high
 
 
+Times = Mapping[tuple[object, ...], Timing]
+"""The times of a kernel by everything that its cells share with those of other kernels."""
+
+
 def kernels(rows: Sequence[CellRow]) -> list[KernelSummary]:
     """Returns the kernels of timed cells, by label, then by backend."""
-    groups: dict[tuple[str, str], list[CellRow]] = {}
-    for name, row in zip(group_names([row.cell for row in rows]), rows, strict=True):
-        groups.setdefault((" \N{MIDDLE DOT} ".join(name.split("  ")), row.cell.backend), []).append(row)
+    groups: dict[str, dict[str, list[CellRow]]] = {}
+    without = ["cache"] if len({row.cell.params.get("cache") for row in rows}) == 1 else []
+    for name, row in zip(group_names([row.cell for row in rows], without), rows, strict=True):
+        label = " \N{MIDDLE DOT} ".join(name.split("  "))
+        groups.setdefault(label, {}).setdefault(row.cell.backend, []).append(row)
+    return [kernel for label, own in sorted(groups.items()) for kernel in _of_label(label, own)]
+
+
+def _of_label(label: str, own: Mapping[str, Sequence[CellRow]]) -> list[KernelSummary]:
+    times = {backend: _times(rows) for backend, rows in own.items()}
+    over = BASELINE if any(row.compared for rows in own.values() for row in rows) else FASTEST
+    rivals = {
+        backend: times[backend] for backend, rows in own.items()
+        if not any(row.status.failed or row.library for row in rows)
+    }  # fmt: skip
+    first, winners = _fastest(rivals, TIE[next(iter(own.values()))[0].cell.platform])
+    if first is not None and any(map(is_impossible, own[first])):
+        winners = []
     summaries = []
-    for (label, backend), own in sorted(groups.items()):
-        pairs = [(row.compared, row.run.run_id) for row in own if row.compared is not None]
+    for backend, rows in sorted(own.items()):
+        pairs = [(row.compared, row.run.run_id) for row in rows if row.compared]
         mean = geometric_mean([ratio for ratio, _ in pairs], [session for _, session in pairs])
-        summaries.append(KernelSummary(label, backend, tuple(own), mean))
+        if over == FASTEST and first is not None and len(own) > 1:
+            mean = _mean_ratio(times[backend], times[first])
+        summaries.append(KernelSummary(label, backend, tuple(rows), mean, over, backend in winners))
     return summaries
 
 
-def heat_map(summaries: Sequence[KernelSummary], device: str, age: Callable[[CellRow], str]) -> Markup | None:
-    """Returns the heat map of the kernels of one device; None if no kernel has a ratio and none failed.
+def _times(rows: Sequence[CellRow]) -> Times:
+    return {
+        (row.run.run_id, row.cell.dtype, row.cell.size, row.cell.params_text, row.timing.method, row.timing.cache):
+            row.timing
+        for row in rows if row.timing and row.timing.is_steady
+    }  # fmt: skip
+
+
+def _mean_ratio(times: Times, others: Times) -> GeometricMean:
+    shared = [key for key in times if key in others]
+    ratios = [ratio_of(times[key].medians_ns, others[key].medians_ns) for key in shared]
+    return geometric_mean(ratios, [str(key[0]) for key in shared])
+
+
+def _fastest(rivals: Mapping[str, Times], smallest: float) -> tuple[str | None, list[str]]:
+    """Returns the backend with the least times, and all that are the fastest: several if they are tied.
+
+    Only a backend with a time of every cell takes part. If it was measured in fewer than three processes, or if there
+    is no other, none is called fastest.
+    """
+    cells = {key for times in rivals.values() for key in times}
+    whole = sorted(backend for backend, times in rivals.items() if cells and len(times) == len(cells))
+    if not whole:
+        return None, []
+    first = min(whole, key=lambda name: math.fsum(math.log(one.median_ns) for one in rivals[name].values()))
+    means = {name: _mean_ratio(rivals[name], rivals[first]) for name in whole}
+    if len(whole) < 2 or any(mean.low is None for mean in means.values()):
+        return first, []
+    ratios = {name: Ratio(mean.mean or 1.0, mean.low, mean.high) for name, mean in means.items()}
+    return first, [first, *(name for name in whole if name != first and ratios[name].is_tie(smallest))]
+
+
+def heat_maps(summaries: Sequence[KernelSummary], device: str, age: Callable[[CellRow], str]) -> list[Markup]:
+    """Returns the heat map of the kernels of one device, in several tables if it has very many backends.
 
     Args:
         summaries: The kernels.
         device: The device, for the title.
         age: Returns how much older a result is than the newest ones.
     """
-    if not any(kernel.backend != BASELINE and (kernel.ratio.mean is not None or kernel.failed) for kernel in summaries):
-        return None
+    if not any(kernel.ratio.mean is not None or kernel.failed for kernel in summaries):
+        return []
     # The baseline has no ratio, so it has a column only if it failed.
     shown = [kernel for kernel in summaries if kernel.backend != BASELINE or kernel.failed]
-    backends = backends_of([row for kernel in shown for row in kernel.rows])
-    by_label = {(kernel.label, kernel.backend): kernel for kernel in summaries}
-    title = f"Time divided by the time of {BASELINE}, by operator and backend, {device}"
-    head = element("tr", None, element("th", {"scope": "col", "class": "left"}, "operator"),
-                   [element("th", {"scope": "col"}, name) for name in backends])  # fmt: skip
-    lines = [
-        element("tr", None, element("th", {"scope": "row", "class": "left"}, label),
-                [_cell(by_label.get((label, backend)), age) for backend in backends])
-        for label in dict.fromkeys(kernel.label for kernel in summaries)
-    ]  # fmt: skip
-    table = element("table", {"class": "heat ratio"}, element("caption", {"class": "unseen"}, title),
-                    element("thead", None, head), element("tbody", None, lines))  # fmt: skip
+    every = backends_of([row for kernel in shown for row in kernel.rows])
+    count = -(-len(every) // MOST_COLUMNS)
+    columns = [every[len(every) * part // count : len(every) * (part + 1) // count] for part in range(count)]
+    overs = sorted({kernel.over for kernel in summaries if kernel.ratio.mean is not None}) or [BASELINE]
+    title = f"Time divided by the time of {' or '.join(overs)}, by operator and backend, {device}"
     keys = [
         element("li", None, element("span", {"class": f"swatch step{index}", "aria-hidden": "true"}), words)
         for index, words in enumerate(LEGEND)
     ]
-    return element(
-        "div", None,
-        element("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": title}, table),
-        element("ul", {"class": "key ratio"}, keys),
-        element("p", {"class": "faint"}, f"Geometric mean over the sizes of a kernel; {TIED}: its 95% interval includes"
-                " 1. Below a number: how much older its oldest result is."),
-    )  # fmt: skip
+    libraries = sorted({kernel.backend for kernel in summaries if any(row.library for row in kernel.rows)})
+    note = (
+        f"{title.partition(', by')[0]}: geometric mean over the sizes of a kernel; {TIED}: its 95% interval includes 1."
+        f" {STAR}: the fastest of its row; a tie has several. None is called fastest that lacks a size, failed, or was"
+        " measured in fewer than three processes"
+        + (f"; other libraries do not take part ({', '.join(libraries)})" if libraries else "")
+        + ". Below a number: how much older its oldest result is."
+    )
+    tables = [_table(summaries, backends, title, age) for backends in columns]
+    return [*tables, element("ul", {"class": "key ratio"}, keys), element("p", {"class": "faint"}, note)]
 
 
-def _cell(kernel: KernelSummary | None, age: Callable[[CellRow], str]) -> Markup:
+STAR = "\N{BLACK STAR}"
+
+
+def _table(
+    summaries: Sequence[KernelSummary], backends: Sequence[str], title: str, age: Callable[[CellRow], str]
+) -> Markup:
+    by_label: dict[str, dict[str, KernelSummary]] = {}
+    for kernel in summaries:
+        by_label.setdefault(kernel.label, {})[kernel.backend] = kernel
+    names = [element("th", {"scope": "col", "class": f"left {name}"}, name) for name in ("operator", "fastest")]
+    names += [element("th", {"scope": "col"}, element("span", None, breakable(name))) for name in backends]
+    head = element("tr", None, names)
+    lines = []
+    for label, own in by_label.items():
+        winners = [name for name, kernel in own.items() if kernel.is_fastest]
+        said = f"{'tie: ' if len(winners) > 1 else ''}{', '.join(winners) or ABSENT}"
+        lines.append(element("tr", None, element("th", {"scope": "row", "class": "left"}, breakable(label)),
+                             element("td", {"class": "left fastest", "data-label": "fastest"}, breakable(said)),
+                             [_cell(own.get(backend), backend, age) for backend in backends]))  # fmt: skip
+    css = "heat ratio grid turned" if len(backends) + 2 > TURNED else "heat ratio grid"
+    table = element("table", {"class": css}, element("caption", {"class": "unseen"}, title),
+                    element("thead", None, head), element("tbody", None, lines))  # fmt: skip
+    return element("div", {"class": "scroll", "tabindex": 0, "role": "region", "aria-label": title}, table)
+
+
+def _cell(kernel: KernelSummary | None, backend: str, age: Callable[[CellRow], str]) -> Markup:
     if kernel is None:
         return element("td", None, "")
     mean = kernel.ratio.mean
@@ -105,11 +195,13 @@ def _cell(kernel: KernelSummary | None, age: Callable[[CellRow], str]) -> Markup
         css, text = "wrong", f"{kernel.failed} failed"
     elif mean is None:
         skipped = all(row.timing is None and row.record.reason for row in kernel.rows)
-        return element("td", {"class": "faint"}, "skipped" if skipped else ABSENT)
+        return element("td", {"class": "faint", "data-label": backend}, "skipped" if skipped else ABSENT)
     else:
         # A kernel that may be as fast as the baseline gets the middle step.
         css = f"step{sum((1.0 if kernel.is_even else mean) > limit for limit in STEPS)}"
         text = (TIED if kernel.is_even else "") + ratio_text(mean)
-    text_of = f"{kernel.label}, {kernel.backend}: {text}, 95% {interval_text(kernel.ratio.low, kernel.ratio.high)}"
-    attributes = {"class": css, "title": f"{text_of}, {len(kernel.rows)} cells"}
+    if kernel.is_fastest:
+        css, text = f"{css} winner", f"{STAR} {text}"
+    text_of = f"{kernel.label}, {backend}: {text}, 95% {interval_text(kernel.ratio.low, kernel.ratio.high)}"
+    attributes = {"class": css, "data-label": backend, "title": f"{text_of}, {len(kernel.rows)} cells"}
     return element("td", attributes, text, element("small", None, old) if old else None)

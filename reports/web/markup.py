@@ -7,7 +7,7 @@ from html import escape
 
 from reports.render.visible import visible
 
-_VOID = frozenset({"br", "col", "hr", "input", "meta"})
+_VOID = frozenset({"br", "col", "hr", "input", "meta", "wbr"})
 
 
 class Markup(str):
@@ -44,6 +44,12 @@ def joined(*content: Content | Iterable[Content]) -> Markup:
         elif one is not None:
             parts.append(str(joined(*one)))
     return Markup("".join(parts))
+
+
+def breakable(name: str) -> Markup:
+    """Returns a name that can go on in a new line after an underscore."""
+    first, *parts = name.split("_")
+    return joined(first, [joined("_", element("wbr"), part) for part in parts])
 
 
 def _attributes(attributes: Attributes) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from importlib.resources import files
+from importlib import resources
+from pathlib import Path
 
 from reports.records.record import Record
 from reports.records.run_file import RunFile
@@ -18,12 +19,11 @@ STYLES = ("tokens", "frame", "text", "summary", "tables", "heat", "charts", "pri
 """The style sheets, in their order."""
 
 
-def page_text(runs: Sequence[tuple[RunFile, Sequence[Record]]], *, title: str = "kernel-bridge") -> str:
+def page_text(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> str:
     """Returns the page of some runs as the text of an HTML file.
 
     Args:
         runs: The runs, each with the records that the page shows, at least one.
-        title: The title of the page.
 
     Raises:
         LibraryMissing: The plotting library is not installed, and there is something to draw.
@@ -38,19 +38,19 @@ def page_text(runs: Sequence[tuple[RunFile, Sequence[Record]]], *, title: str = 
         element("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         element("meta", {"name": "color-scheme", "content": "light dark"}),
         element("meta", {"name": "referrer", "content": "no-referrer"}),
-        element("title", None, f"{title}: {_heading(choice)}"),
+        element("title", None, f"{_title(choice)}, kernel-bridge"),
         Markup(f"<style>{style}</style>"),
     )  # fmt: skip
-    body = element("body", None, _body(choice, sections, title))
+    body = element("body", None, _body(choice, sections))
     return f"<!doctype html>\n{element('html', {'lang': 'en'}, head, body)}\n"
 
 
-def _body(choice: Choice, sections: Sequence[PageSection], title: str) -> Markup:
+def _body(choice: Choice, sections: Sequence[PageSection]) -> Markup:
     skip = element("a", {"class": "skip", "href": "#main"}, "Skip to the content")
     menu = element("nav", {"class": "menu", "aria-label": "Sections"}, element("ul", None, [
         element("li", None, element("a", {"href": f"#{one.identity}"}, one.short)) for one in sections
     ]))  # fmt: skip
-    name = element("div", {"class": "name"}, element("h1", None, title),
+    name = element("div", {"class": "name"}, element("h1", None, _title(choice)),
                    element("p", {"class": "faint"}, _heading(choice)))  # fmt: skip
     header = element("header", {"class": "top"}, name)
     doubts = None
@@ -64,6 +64,14 @@ def _body(choice: Choice, sections: Sequence[PageSection], title: str) -> Markup
     return joined(skip, header, menu, main, footer)
 
 
+def _title(choice: Choice) -> str:
+    """Returns the project, commit and day of the newest run."""
+    run = max((own.run for own in choice.shown), key=lambda run: run.started)
+    files = [Path(name).stem for name in (run.selection or {}).get("source", [])]
+    commit = run.source.commit and f" {run.source.commit[:7]}{'+' if run.source.dirty else ''}"
+    return f"{run.source.project or ', '.join(files) or 'kernel-bridge'}{commit or ''}, {run.started[:10]}"
+
+
 def _heading(choice: Choice) -> str:
     devices = list(dict.fromkeys(device_text(run.run) for run in choice.shown))
     last = max(run.run.started for run in choice.shown)
@@ -71,7 +79,7 @@ def _heading(choice: Choice) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("reports.web").joinpath("assets", name).read_text(encoding="utf-8")
+    return resources.files("reports.web").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _policy(style: str) -> str:

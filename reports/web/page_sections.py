@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -16,10 +16,12 @@ from reports.pages.summary import summary_table
 from reports.pages.verdicts import verdict_tables
 from reports.records.cell import short_dtype
 from reports.render.units import count_text
+from reports.render.visible import visible
+from reports.web.chart_theme import Mark, marks_of
 from reports.web.charts import figure, key, ratio_points, roof_points, time_points
 from reports.web.headlines import comparisons, failures, tile_list
-from reports.web.html_tables import html_table
-from reports.web.kernel_grid import heat_map, kernels
+from reports.web.html_tables import TURNED, html_table
+from reports.web.kernel_grid import FASTEST, heat_maps, kernels
 from reports.web.markup import Content, Markup, element, joined
 from reports.web.run_choice import Choice, Results, RunKind
 
@@ -29,8 +31,13 @@ FEWEST = 3
 MOST = 40
 """Most charts of a kind; a table has the numbers of all."""
 
-NARROW, WIDE = 320, 640
-"""Widths of charts in pixels: the first one fits on a phone, which scales the second one."""
+MOST_CHANGES = 100
+"""A table of more changes is closed until its reader opens it."""
+
+NARROW, WIDE = 340, 880
+"""Widths of charts in pixels: on a phone or beside others, and on the whole width of a page."""
+
+Marks = Mapping[str, Mark]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +60,51 @@ class PageSection:
 def page_sections(choice: Choice) -> list[PageSection]:
     """Returns the sections that have something to show."""
     timed = choice.of_kind(RunKind.TIMES)
+    marks = marks_of(visible(row.cell.backend) for own in timed for row in own.history)
+    fastest = _beside([_fastest(own, marks, len(timed)) for own in timed])
     sections: list[tuple[str, str, str, Sequence[Content]]] = [
         ("summary", "Summary", "Is everything right?", [tile_list(choice), failures(choice)]),
-        ("fastest", "Fastest", "Which backend is fastest?", [each for own in timed for each in _fastest(own)]),
-        ("changes", "Changes", "What has changed?", [each for own in timed for each in _changes(own)]),
+        ("fastest", "Fastest", "Which backend is fastest?", fastest),
+        ("changes", "Changes", "What has changed?", [each for own in choice.shown for each in _changes(own)]),
         ("verdicts", "Verdicts", "Verdicts of the checks", [
-            html_table(table, closed=False, css="verdicts")
+            html_table(table, closed=False, css="grid")
             for own in choice.of_kind(RunKind.CHECKS) for table in verdict_tables(own.rows)
         ]),
-        ("times", "Times", "Time against size", [each for own in timed for each in _times(own)]),
-        ("roofs", "Roofline", "Roofline", [each for own in timed for each in _roofs(own)]),
-        ("history", "History", "Times by commit", [each for own in timed for each in _history(own)]),
+        ("times", "Times", "Time against size", [each for own in timed for each in _times(own, marks)]),
+        ("roofs", "Roofline", "Roofline", _beside([_roofs(own, marks, len(timed)) for own in timed])),
+        ("history", "History", "Times by commit", [each for own in timed for each in _history(own, marks)]),
         ("runs", "Runs", "Runs and machines", _runs(choice)),
     ]  # fmt: skip
     return [PageSection(name, short, title, joined(content)) for name, short, title, content in sections if content]
 
 
-def _fastest(own: Results) -> list[Content]:
+def _beside(devices: Sequence[Sequence[Content]]) -> list[Content]:
+    """Returns the contents of several devices side by side, as far as they have room."""
+    found = [element("div", {"class": "block"}, content) for content in devices if content]
+    return [element("div", {"class": "devices"}, found)] if len(found) > 1 else [*found]
+
+
+def _widths(devices: int) -> tuple[int, int]:
+    """Returns the widths of a chart that stands alone, or beside that of another device."""
+    return (WIDE, NARROW) if devices == 1 else (WIDE // 2, NARROW)
+
+
+def _fastest(own: Results, marks: Marks, devices: int) -> list[Content]:
     summaries = kernels(own.rows)
-    heat = heat_map(summaries, own.device, own.age)
-    if heat is None:
+    heat = heat_maps(summaries, own.device, own.age)
+    if not heat:
         return []
-    content: list[Content] = [element("div", {"class": "block"}, element("h3", None, own.device), heat)]
+    content: list[Content] = [element("h3", None, own.device), *heat]
     points = ratio_points(summaries)
     if points:
-        note = (
-            f"Geometric mean over the sizes of a kernel, with its 95% interval across processes. {BASELINE} is the"
-            " code of XLA itself. Left of 1 is faster."
+        over = " or ".join(sorted({point["over"] for point in points}))
+        note = "Geometric mean over the sizes of a kernel, with its 95% interval across processes. "
+        note += "Points that would cover each other are moved up or down." + (
+            "" if over == FASTEST else f" {BASELINE} is the code of XLA itself. Left of 1 is faster."
         )
-        content.append(figure("forest", f"Time relative to {BASELINE}, {own.device}", note, points, WIDE))
+        # A table with turned names has the whole width.
+        widths = _widths(devices if len({kernel.backend for kernel in summaries}) < TURNED else 1)
+        content.append(figure("forest", f"Time relative to {over}, {own.device}", note, points, marks, *widths))
     return [*content, html_table(summary_table(own.rows))]
 
 
@@ -89,9 +112,11 @@ def _changes(own: Results) -> list[Content]:
     changes = comparisons(own)
     if not changes:
         return []
-    base = max((record.run for record in own.earlier), key=lambda run: run.started)
+    # Where all cells are new, the run before has none of them.
+    bases = [record.run for record in (*own.earlier, *own.removed)] or [row.run for row in own.history]
+    base = max((run for run in bases if run.started < own.run.started), key=lambda run: run.started, default=own.run)
     table = comparison_table(changes, base, own.run, interleaved=are_interleaved(base, own.run))
-    return [html_table(table)]
+    return [html_table(table, closed=len(table.rows) > MOST_CHANGES)]
 
 
 def _by_label(rows: Sequence[CellRow]) -> dict[tuple[str, str], list[CellRow]]:
@@ -105,10 +130,10 @@ def _by_label(rows: Sequence[CellRow]) -> dict[tuple[str, str], list[CellRow]]:
     return dict(sorted(by_label.items()))
 
 
-def _times(own: Results) -> list[Content]:
+def _times(own: Results, marks: Marks) -> list[Content]:
     """Draws the kernels that were timed at several sizes, and lists the times of all cells, a table for each run."""
     figures = [
-        figure("times", f"{label}, {dtype}", "", time_points(rows), NARROW)
+        figure("times", f"{label}, {dtype}", "", time_points(rows), marks, NARROW, keyed=False)
         for (dtype, label), rows in _by_label(own.rows).items() if len({row.cell.size for row in rows}) > 1
     ][:MOST]  # fmt: skip
     content: list[Content] = []
@@ -117,22 +142,26 @@ def _times(own: Results) -> list[Content]:
             f"{own.device}: median time of a call over processes; the band goes from the fastest to the slowest"
             " process. Both axes are logarithmic."
         )
-        names = [row.cell.backend for row in own.rows]
-        content = [element("p", {"class": "lead"}, note), key(names), element("div", {"class": "chart-grid"}, figures)]
+        names = [visible(row.cell.backend) for row in own.rows if row.timing]
+        content = [
+            element("p", {"class": "lead"}, note),
+            key(names, marks),
+            element("div", {"class": "chart-grid"}, figures),
+        ]
     return [*content, *(html_table(cell_table(rows)) for rows in by_run_and_platform(own.rows))]
 
 
-def _roofs(own: Results) -> list[Content]:
+def _roofs(own: Results, marks: Marks, devices: int) -> list[Content]:
     points = roof_points(own.rows)
     note = (
-        "A point for each cell: operations a second against operations for each byte that a call must move, as the"
-        " operator declares them. A dashed line is a ceiling that this run measured. Cells without a ceiling are left"
-        " out."
+        "A point for each kernel at its largest size: operations a second against operations for each byte that a call"
+        " must move, as the operator declares them. The name of an operator stands at its fastest kernel. A dashed line"
+        " is a ceiling that this run measured. Cells without a ceiling are left out."
     )
-    return [figure("roofs", own.device, note, points, WIDE)] if points else []
+    return [figure("roofs", own.device, note, points, marks, *_widths(devices))] if points else []
 
 
-def _history(own: Results) -> list[Content]:
+def _history(own: Results, marks: Marks) -> list[Content]:
     """Draws the times of the cells of many runs by commit, as plain lines."""
     charts: list[tuple[str, list[dict[str, object]]]] = []
     for (dtype, label), rows in _by_label(own.history).items():
@@ -143,7 +172,7 @@ def _history(own: Results) -> list[Content]:
                 charts.append((title, time_points(own_cells)))
     if not charts:
         return []
-    figures = [figure("history", title, "", points, NARROW) for title, points in charts[:MOST]]
+    figures = [figure("history", title, "", points, marks, NARROW) for title, points in charts[:MOST]]
     left = f"; {len(charts) - MOST:,} more are not drawn" if len(charts) > MOST else ""
     note = f"A line for each backend, over the runs of one device{left}."
     return [element("p", {"class": "lead"}, note), element("div", {"class": "chart-grid"}, figures)]

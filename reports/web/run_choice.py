@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -16,7 +16,7 @@ from reports.pages.rows import CellRow, cell_rows
 from reports.pages.run_notes import device_name
 from reports.pages.verdicts import is_validation
 from reports.records.broken_kernels import are_mutants
-from reports.records.cell import CellKey
+from reports.records.cell import Cell, CellKey
 from reports.records.header import Run
 from reports.records.record import Record
 from reports.records.run_file import RunFile
@@ -40,6 +40,9 @@ class Results:
             shown together.
         rows: The newest result of each cell; a cell that failed stays failed until that very cell passes again.
         earlier: The result before it, of the cells that have one.
+        removed: The last results of cells that a later run of the same selection does not have; those that failed stay
+            in `rows`, for nothing has shown them right.
+        added: The keys of the cells that an earlier run of the same selection did not have.
         history: All results of all runs, the oldest first.
     """
 
@@ -47,6 +50,8 @@ class Results:
     device: str
     rows: tuple[CellRow, ...] = field(repr=False)
     earlier: tuple[Record, ...] = field(repr=False)
+    removed: tuple[Record, ...] = field(repr=False)
+    added: frozenset[CellKey] = field(repr=False)
     history: tuple[CellRow, ...] = field(repr=False)
 
     @functools.cached_property
@@ -97,15 +102,18 @@ def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> Choice:
         RunUnreadable: None of them timed or checked kernels.
     """
     by_kind: dict[tuple[RunKind, str], list[CellRow]] = {}
+    announced: dict[str, set[CellKey]] = {}
     ordered = sorted(runs, key=lambda one: (one[1][0].run.started, one[1][0].run.run_id))
-    for _, records in ordered:
+    for run, records in ordered:
         kind = kind_of(records)
+        if not run.deselected and run.run_id is not None:
+            announced[run.run_id] = {key_of(cell) for cell in run.expected.values()}
         if kind is not None:
             for row in cell_rows(records):
                 by_kind.setdefault((kind, device_text(row.run)), []).append(row)
     if not by_kind:
         raise RunUnreadable("none of these runs has times or checks of kernels. kernel-bridge show prints them.")
-    shown = [_newest(kind, rows) for (kind, _), rows in by_kind.items()]
+    shown = [_newest(kind, rows, announced) for (kind, _), rows in by_kind.items()]
     shown.sort(key=lambda one: (list(RunKind).index(one.kind), one.device))
     return Choice(tuple(shown), tuple(_doubts(ordered)))
 
@@ -122,18 +130,46 @@ def device_text(run: Run) -> str:
     return f"{run.device.platform}: {device_name(run)}"
 
 
-def _newest(kind: RunKind, rows: Sequence[CellRow]) -> Results:
+def key_of(cell: Cell) -> CellKey:
+    """Returns the key under which results of a cell meet: the version of its operator may differ."""
+    return msgspec.structs.replace(cell, operator_version=0).key
+
+
+def _newest(kind: RunKind, rows: Sequence[CellRow], announced: Mapping[str, set[CellKey]]) -> Results:
     """Returns the newest result of each cell, of rows in the order of their runs."""
     newest: dict[CellKey, CellRow] = {}
     earlier: dict[CellKey, Record] = {}
     for row in rows:
-        key = msgspec.structs.replace(row.cell, operator_version=0).key
+        key = key_of(row.cell)
         before = newest.get(key)
         if before is None:
             newest[key] = row
         elif row.status is Status.PASSED or row.status.failed or not before.status.failed:
             earlier[key], newest[key] = before.record, row
-    return Results(kind, device_text(rows[-1].run), tuple(newest.values()), tuple(earlier.values()), tuple(rows))
+    runs = list({row.run.run_id: row.run for row in rows if announced.get(row.run.run_id)}.values())
+
+    def others(run: Run) -> list[tuple[Run, set[CellKey]]]:
+        same = [one for one in runs if run.selection is not None and _selected(one) == _selected(run)]
+        return [(one, announced[one.run_id]) for one in same]
+
+    removed, added = set(), set()
+    alike = {run.run_id: others(run) for run in {row.run.run_id: row.run for row in newest.values()}.values()}
+    for key, row in newest.items():
+        later = [keys for run, keys in alike[row.run.run_id] if run.started > row.run.started]
+        before_it = [keys for run, keys in alike[row.run.run_id] if run.started < row.run.started]
+        if later and key not in later[-1] and not row.status.failed:
+            removed.add(key)
+        elif before_it and key not in earlier:
+            added.add(key)
+    return Results(
+        kind, device_text(rows[-1].run), tuple(row for key, row in newest.items() if key not in removed),
+        tuple(earlier.values()), tuple(newest[key].record for key in newest if key in removed), frozenset(added),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def _selected(run: Run) -> tuple[object, ...]:
+    return run.profile, run.selection, run.part
 
 
 def _doubts(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from reports import Cell, CellResult, Record, ReportError, Run, RunWriter, Source, judge, load_run, new_run_id, run_path
+from reports import Cell, CellResult, Record, ReportError, Run, RunWriter, judge, load_run, new_run_id, run_path
 from reports.pages.alike import INTERLEAVED
 from reports.records.cell import CellKey
 from reports.records.record import SCHEMA
@@ -314,7 +314,7 @@ class _Session:
         return msgspec.structs.replace(
             run,
             run_id=self._ids[one.revision.label],
-            source=Source(commit=one.revision.commit, dirty=False, digest=run.source.digest),
+            source=msgspec.structs.replace(run.source, commit=one.revision.commit, dirty=False),
             flags={**run.flags, INTERLEAVED: self._session},
             selection=self._selection.by_option(),
         )

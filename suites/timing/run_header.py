@@ -13,6 +13,7 @@ import platform
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
@@ -108,13 +109,13 @@ def source(files: Sequence[Path]) -> Source:
     for file in files:
         repository = _commit(Path(os.path.realpath(file)))
         if repository is not None:
-            commit, dirty = repository
-            return Source(commit=commit, dirty=dirty, digest=digest)
+            commit, dirty, project = repository
+            return Source(commit=commit, dirty=dirty, project=project, digest=digest)
     return Source(digest=digest)
 
 
-def _commit(file: Path) -> tuple[str, bool | None] | None:
-    """Returns the commit of the repository that a file belongs to, and whether there are changes; None without one."""
+def _commit(file: Path) -> tuple[str, bool | None, str] | None:
+    """Returns the commit of the repository that a file belongs to, whether there are changes, and its name."""
     is_tracked = _git(file.parent, "ls-files", "--error-unmatch", file.name) is not None
     is_ignored = _git(file.parent, "check-ignore", "--quiet", file.name) is not None
     if not is_tracked and (is_ignored or _is_installed(file)):
@@ -123,7 +124,15 @@ def _commit(file: Path) -> tuple[str, bool | None] | None:
     if not commit:
         return None  # no repository, or one without commits
     status = _git(file.parent, "status", "--porcelain")
-    return commit, None if status is None else bool(status)
+    root = Path(_git(file.parent, "rev-parse", "--show-toplevel") or file.parent)
+    return commit, None if status is None else bool(status), _project(root)
+
+
+def _project(root: Path) -> str:
+    """Returns the name of a project: as its pyproject.toml says, else that of its folder."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        return str(tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"])
+    return root.name
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ import jax
 import numpy as np
 
 from reports import Status
+from reports.pages.failures import failure_of
 from suites.checks.judging import dependence
 from suites.checks.judging.memory import WrittenBeyond
 from suites.declare import answers
@@ -185,34 +185,6 @@ def is_library(path: Path) -> bool:
     return any(name in path.parts for name in _LIBRARIES) or path.is_relative_to(sysconfig.get_path("stdlib"))
 
 
-CAUSES: dict[Status, str] = {
-    Status.COMPILE_ERROR: "does not compile",
-    Status.UNWRITTEN_OUTPUT: "leaves elements unwritten",
-    Status.OUT_OF_BOUNDS: "goes out of bounds",
-    Status.CRASHED: "crashes",
-    Status.INPUT_MUTATED: "changes an input",
-    Status.NONDETERMINISTIC: "gives other results each time",
-    Status.RUNTIME_ERROR: "raises",
-    Status.WRONG_SHAPE: "has the wrong shape",
-    Status.WRONG_DTYPE: "has the wrong dtype",
-    Status.WRONG_VALUE: "is wrong",
-    Status.TIMEOUT: "takes too long",
-    Status.OOM: "runs out of memory",
-    Status.LEAKED: "keeps memory",
-}
-"""The causes as text, the most specific first."""
-
-IMPRECISE = "is imprecise"
-MOST_IMPRECISE = 100.0
-"""If a result exceeds its bound by less than this factor, it is called imprecise rather than wrong."""
-
-
-LONGEST = 300
-"""Most characters of a reason."""
-
-_INPUTS = "; inputs: "
-
-
 def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-bridge", "validate")) -> list[str]:
     """Returns one line for each kernel that a check found wrong, such as::
 
@@ -225,9 +197,10 @@ def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-brid
     """
     kernels: dict[tuple[str, str], list[Any]] = {}
     for finding in findings:
-        if finding.status in CAUSES:
+        if finding.status.failed and finding.status is not Status.UNCHECKED:
             kernels.setdefault((finding.cell.operator, finding.cell.backend), []).append(finding)
-    return [_line(several, command) for several in kernels.values()]
+    found = [failure_of(several, command) for several in kernels.values()]
+    return [f"{one.kernel}: {one.text}. Repeat: {one.command}" for one in found]
 
 
 def passed_lines(findings: Iterable[Any]) -> list[str]:
@@ -247,35 +220,3 @@ def passed_lines(findings: Iterable[Any]) -> list[str]:
         f"{operator} PASSED: {', '.join(backends)} ({sum(backends.values())} checks)"
         for operator, backends in sorted(operators.items())
     ]
-
-
-def _line(several: Sequence[Any], command: Sequence[str]) -> str:
-    best = min(several, key=_rank)
-    cell, cause = best.cell, IMPRECISE if _is_imprecise(best) else CAUSES[best.status]
-    reason = " ".join((best.reason or "without a message").split())
-    if len(reason) > LONGEST:
-        reason = reason[:LONGEST] + "..."
-    checks = list(dict.fromkeys(finding.cell.mode for finding in several))
-    by = f"{len(checks)} checks: {', '.join(checks[:4])}{', ...' if len(checks) > 4 else ''}"
-    words = [*command, "--operator", cell.operator, "--backend", cell.backend, "--dtype", cell.dtype]
-    words += ["--device", cell.platform] if cell.platform != "cpu" else []
-    return (
-        f"{cell.operator} {cell.backend} {cell.dtype}: {cause}: {reason} "
-        f"({by if len(checks) > 1 else f'check {checks[0]}'}). Repeat: {shlex.join(words)} -v"
-    )
-
-
-def _rank(finding: Any) -> tuple[int, bool, bool, int, int]:
-    status = list(CAUSES).index(finding.status)
-    return status, _is_imprecise(finding), finding.cause is None, _length_of_inputs(finding), len(finding.reason or "")
-
-
-def _is_imprecise(finding: Any) -> bool:
-    used = finding.accuracy.budget_used if finding.accuracy else None
-    return finding.status is Status.WRONG_VALUE and used is not None and used < MOST_IMPRECISE
-
-
-def _length_of_inputs(finding: Any) -> int:
-    """Returns the length of the inputs as code; a large number for inputs that are not shown as code."""
-    _, separator, inputs = (finding.reason or "").partition(_INPUTS)
-    return len(inputs) if separator and " = np." in inputs else 10_000

@@ -22,7 +22,7 @@ def test_a_row_per_cell_with_every_column():
 FULL_RUN = make_run(
     device=msgspec.structs.replace(GPU, l2_bytes=1, memory_bytes=1, sm_clock_mhz=1),
     host=msgspec.structs.replace(HOST, load=0.5, memory_bytes=2, machine="m"),
-    source=Source(commit="c", dirty=False, digest="d"),
+    source=Source(commit="c", dirty=False, project="p", digest="d"),
     selection={"operator": ["lif_step"]},
     peers={"numba": "NumPy 2.0"},
     part="1/9",

@@ -7,14 +7,14 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reports import Status, load_run
+from reports import Source, Status, load_run
 from reports.errors import LibraryMissing
 from reports.options import Exit
 from reports.pages.compare import compare
 from reports.statistics.verdict_codes import Verdict
 from reports.web import charts, page_file
-from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES
-from reports.web.charts import roof_points
+from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES, marks_of
+from reports.web.charts import roof_points, spec_of
 from reports.web.headlines import comparisons
 from reports.web.run_choice import choose
 from suites.commands.command_line import main
@@ -70,7 +70,7 @@ def library(monkeypatch):
 
 
 def run(tmp_path, kind, number=0, **changes):
-    records = MAKERS[kind](run_of(kind, number))
+    records = MAKERS[kind](run_of(kind, number, **changes))
     return saved(tmp_path / f"{kind}{number}.jsonl", records)
 
 
@@ -116,7 +116,8 @@ def checks(path, number, outcomes, **header):
 )
 def test_a_failure_is_red_until_that_very_cell_passes_again(tmp_path, later, failed, passed):
     """A newer run of other cells says nothing of it."""
-    runs = [checks(tmp_path, 1, {"numba": Status.WRONG_VALUE, "warp": None}), checks(tmp_path, 2, later)]
+    first = checks(tmp_path, 1, {"numba": Status.WRONG_VALUE, "warp": None})
+    runs = [first, checks(tmp_path, 2, later, selection={"backend": [*later]})]
     look, value, said = tiles(page_of_runs(*runs))["Checks"]
     assert (look, value) == (("bad", failed) if failed else ("good", passed))
     assert "of 2 passed" in said
@@ -129,26 +130,121 @@ def test_many_recorded_failures_are_not_hidden_by_a_small_green_run(tmp_path):
         checks(tmp_path, 1, broken), checks(tmp_path, 2, {f"good_{number}": None for number in range(31)})
     )
     assert tiles(text)["Checks"][:2] == ("bad", "71 failed")
-    assert text.count("COMPILE_ERROR</strong>") == 71
+    assert text.count("does not compile") == text.count(">kernel-bridge validate --operator") == 71
+    assert "66 more kernels failed" in text, "the first screen stays short"
 
 
 def test_each_result_has_its_day_and_how_much_older_it_is(tmp_path):
     old = checks(tmp_path, 1, {"numba": None}, started="2026-11-17T19:00:00+00:00")
-    (own,) = choose([(one, one.records) for one in (old, checks(tmp_path, 2, {"warp": None}))]).shown
+    new = checks(tmp_path, 2, {"warp": None}, selection={"backend": ["warp"]})
+    (own,) = choose([(one, one.records) for one in (old, new)]).shown
     assert {row.cell.backend: own.age(row) for row in own.rows} == {"numba": "3 days older", "warp": ""}
 
 
 def test_what_has_changed_is_said_by_cell(tmp_path):
     before = saved(tmp_path / "a.jsonl", timed_records(run_of("times", 1)))
     after = saved(tmp_path / "b.jsonl", [
-        record for record in timed_records(run_of("times", 2), slower=2.0) if record.cell.operator == "add"
+        record for record in timed_records(run_of("times", 2, selection={"operator": ["add"]}), slower=2.0)
+        if record.cell.operator == "add"
     ])  # fmt: skip
     (own,) = choose([(after, after.records), (before, before.records)]).shown
     assert len(own.rows) == len(before.records)
     assert {one.cell.operator for one in comparisons(own)} == {"add"}
     text = page_of_runs(before, after)
-    assert tiles(text)["Became slower"][:2] == ("bad", "6")
-    assert '<td class="left bad">SLOWER</td>' in text
+    assert tiles(text)["Slower or broken"][:2] == ("bad", "6")
+    assert '<td class="left bad" data-label="verdict">SLOWER</td>' in text
+
+
+def test_what_a_run_of_the_same_selection_lacks_is_missing_and_not_counted_as_passed(tmp_path):
+    first, second = run_of("times", 1), run_of("times", 2)
+    kernels = {"kept": None, "gone": None, "worse": None}, {"kept": None, "worse": Status.WRONG_VALUE, "came": None}
+    runs = [
+        saved(tmp_path / f"{number}.jsonl", [
+            make_record(make_cell(operator=name), None if status else 1000.0, own,
+                        **({"status": status} if status else {}))
+            for name, status in statuses.items()
+        ])
+        for number, (own, statuses) in enumerate(zip((first, second), kernels, strict=True))
+    ]  # fmt: skip
+    (own,) = choose([(one, one.records) for one in runs]).shown
+    assert {one.cell.operator: str(one.verdict) for one in comparisons(own)} == {
+        "kept": "SAME", "gone": "MISSING", "worse": "BROKEN", "came": "NEW",
+    }  # fmt: skip
+    text = page_of_runs(*runs)
+    assert all(f">{verdict} " in text for verdict in ("MISSING", "BROKEN", "NEW"))
+    assert "2 of 3 passed" in tiles(text)["Right results"][2]
+
+
+def test_checks_that_changed_are_said_and_a_run_that_was_cut_removes_nothing(tmp_path):
+    before = checks(tmp_path, 1, {"numba": None, "warp": None, "pallas": None})
+    after = checks(tmp_path, 2, {"numba": None, "warp": Status.CRASHED})
+    (own,) = choose([(one, one.records) for one in (before, after)]).shown
+    assert {one.cell.backend: str(one.verdict) for one in comparisons(own)} == {"warp": "BROKEN", "pallas": "MISSING"}
+    cut = run(tmp_path, "times", 2)
+    cut.path.write_bytes(b"".join(cut.path.read_bytes().splitlines(keepends=True)[:-3]))
+    whole_run, cut = run(tmp_path, "times", 1), load_run(cut.path)
+    assert choose([(one, one.records) for one in (whole_run, cut)]).shown[0].removed == ()
+
+
+def heat(path, times, **header):
+    """The rows of the heat map of one operator: its words, and the class of each cell by backend."""
+    own = run_of("times", **header)
+    text = page_of_runs(saved(path / "heat.jsonl", [
+        make_record(make_cell(backend=backend, size=size), time * size, own)
+        for backend, time in times.items() for size in (1024, 4096)
+    ]))  # fmt: skip
+    table = re.search(r'<table class="heat.*?</table>', text, re.DOTALL)[0]
+    cells = re.findall(r'<td class="([^"]*)" data-label="([^"]*)"[^>]*>(.*?)</td>', table)
+    return {backend: (css, re.sub("<.*?>", "", words)) for css, backend, words in cells}
+
+
+@pytest.mark.parametrize(
+    ("times", "fastest", "marked"),
+    [
+        ({"jnp": 3, "numba": 1, "warp": 2}, "numba", {"numba"}),
+        ({"jnp": 3, "numba": 1, "warp": 1.001}, "tie: numba, warp", {"numba", "warp"}),
+        ({"jnp": 1, "numba": 2, "warp": 3}, "jnp", set()),
+        ({"numba": 2, "warp": 3}, "numba", {"numba"}),
+    ],
+)
+def test_the_fastest_of_a_row_is_marked_and_a_tie_is_said(tmp_path, times, fastest, marked):
+    found = heat(tmp_path, times)
+    assert found.pop("fastest")[1] == fastest
+    assert {name for name, (css, words) in found.items() if "winner" in css and "\N{BLACK STAR}" in words} == marked
+    if "jnp" not in times:
+        assert found["warp"][1] == "1.50", "times are divided by those of the fastest"
+
+
+def test_another_library_or_a_backend_without_a_size_is_not_called_fastest(tmp_path):
+    assert heat(tmp_path, {"jnp": 3, "numba": 2, "cupy": 1}, peers={"cupy": "CuPy 14"})["fastest"][1] == "numba"
+
+
+@pytest.mark.parametrize("count", [10, 24])
+def test_all_backends_of_a_page_have_different_colours_and_more_differ_in_shape(count):
+    names = ["numba", "triton", *(f"backend_{number}" for number in range(count - 2))]
+    marks = marks_of(names)
+    assert len({marks[name][0] for name in names}) == count
+    many = [f"backend_{number}" for number in range(90)]
+    assert len({marks_of(many)[name] for name in many}) == 90
+
+
+def test_points_of_a_chart_that_would_cover_each_other_are_spread():
+    rows = [{"label": "add", "backend": name, "ratio": ratio, "low": None, "high": None, "over": "jnp"}
+            for name, ratio in (("a", 1.0), ("b", 1.001), ("c", 4.0))]  # fmt: skip
+    assert [row["y"] - row["centre"] for row in spec_of("forest", rows, 400)["data"]["values"]] == [-5, 5, -5]
+
+
+@pytest.mark.parametrize(
+    ("header", "title"),
+    [
+        ({"source": Source(commit="0123456789", dirty=True, project="spiking")}, "spiking 0123456+, 2026-11-20"),
+        ({"source": Source(), "selection": {"source": ["ops/my_ops.py"]}}, "my_ops, 2026-11-20"),
+    ],
+)
+def test_the_title_is_the_project_its_commit_and_the_day(tmp_path, header, title):
+    text = page_of_runs(run(tmp_path, "times", 1, **header))
+    assert f"<h1>{title}</h1>" in text
+    assert f"<title>{title}, kernel-bridge</title>" in text
 
 
 @pytest.mark.parametrize(("slower", "look"), [(1.0, "good"), (1.28, "plain"), (1.6, "bad")])
@@ -157,7 +253,7 @@ def test_nothing_became_slower_is_green_only_where_nothing_is_unsure(tmp_path, s
             for number, factor in ((1, 1.0), (2, slower))]  # fmt: skip
     verdicts = {one.verdict for one in compare(runs[0].records, runs[1].records)}
     assert (Verdict.UNSURE in verdicts) is (look == "plain")
-    assert tiles(page_of_runs(*runs))["Became slower"][0] == look
+    assert tiles(page_of_runs(*runs))["Slower or broken"][0] == look
 
 
 @pytest.mark.parametrize("kind", ["copy, memory", "copy of 1.07 GB, cold"])
@@ -174,6 +270,11 @@ def test_the_roofline_has_its_ceiling_or_leaves_the_cell_out(tmp_path, kind):
     assert [point["label"] for point in points if not point["line"]] == ["memory", "compute"]
     assert {(point["roof"], point["rate"] / (point["intensity"] if point["roof"] == "memory" else 1))
             for point in points if point["line"]} == {("memory", 1e10), ("adds (8 Gflop/s)", 8e9)}  # fmt: skip
+    bend = max(point["intensity"] for point in points if point["roof"] == "memory")
+    assert bend == min(point["intensity"] for point in points if point["line"] and "adds" in point["roof"]) == 0.8
+    assert {point["name"] for point in points if point["line"]} == {"", "memory, 10.0 GB/s", "adds (8 Gflop/s)"}
+    drawn = spec_of("roofs", points, 600)["data"]["values"]
+    assert {row["named"] for row in drawn if "named" in row} == {"memory", "compute"}
 
 
 def test_a_page_needs_no_script(tmp_path):

@@ -76,8 +76,8 @@ def test_markdown_text():
 
 def test_html_marks_the_best_and_leaves_columns_without_a_text_out():
     text = html_table(Table("T", (*SMALL.columns, Column("empty")), tuple((*row, Text("")) for row in SMALL.rows)))
-    assert '<td class="best">2 ns<span class="unseen"> (best)</span></td>' in text
-    assert '<td class="bad">OOM</td>' in text
+    assert '<td class="best" data-label="time">2 ns<span class="unseen"> (best)</span></td>' in text
+    assert '<td class="bad" data-label="time">OOM</td>' in text
     assert "empty" not in text
 
 

@@ -54,6 +54,10 @@ def test_a_file_has_the_commit_of_the_repository_around_it(repository, tmp_path)
     assert (found[tracked].commit, found[tracked].dirty) == (head(repository), False)
     assert (found[ignored].commit, found[ignored].dirty) == (None, None)
     assert (found[link].commit, found[loose].commit) == (head(repository), None)
+    assert (found[tracked].project, found[loose].project) == ("hers", None)
+    (repository / "pyproject.toml").write_text('[project]\nname = "spiking"\n')
+    assert source([tracked]).project == "spiking"
+    (repository / "pyproject.toml").unlink()
     assert source([loose, tracked]).commit == head(repository)  # the first file in a repository decides
     new.write_text(OPERATORS)
     assert all((source([path]).commit, source([path]).dirty) == (head(repository), True) for path in (new, tracked))
