@@ -85,6 +85,10 @@ class Fact:
     def read(self, row: CellRow) -> Value:
         """Returns the value of a row; None where a part of the record is missing."""
         value = _read(row, self.source) if isinstance(self.source, str) else self.source(row)
+        if self.unit == "s" and value is not None:
+            # Records have nanoseconds, and milliseconds for stages.
+            per_second = 1e9 if str(self.source).endswith("_ns") else 1e3
+            value = [one / per_second for one in value] if isinstance(value, list) else value / per_second
         if value is None or self.kind is not Kind.JSON or isinstance(value, str):
             return str(value) if self.kind is Kind.TEXT and value is not None else value
         return json.dumps(value, sort_keys=isinstance(value, dict))
@@ -195,13 +199,13 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("truth", "true value of that element", "record.accuracy.truth"),
     ),
     "Times": (
-        Fact("median_ns", "median time of a call", "timing.median_ns", _NUM, "ns"),
-        Fact("low_ns", "least median of a process; with one process, the 20th percentile of its samples",
-             "timing.low_ns", _NUM, "ns", Shown(SPREAD, spread_text,
+        Fact("median_s", "median time of a call", "timing.median_ns", _NUM, "s"),
+        Fact("low_s", "least median of a process; with one process, the 20th percentile of its samples",
+             "timing.low_ns", _NUM, "s", Shown(SPREAD, spread_text,
              f"{SPREAD}: least and greatest median of a process, in the unit of the time; with one process, the 20th"
              " and 80th percentiles of its samples", drop=2)),
-        Fact("high_ns", "greatest median of a process; with one process, the 80th percentile of its samples",
-             "timing.high_ns", _NUM, "ns"),
+        Fact("high_s", "greatest median of a process; with one process, the 80th percentile of its samples",
+             "timing.high_ns", _NUM, "s"),
         Fact("ratio", "time divided by the time of `jnp` in the same process, median over processes", "ratio", _NUM, "",
              Shown(TIMES + BASELINE, ratio_to_baseline_text,
              f"{TIMES}{BASELINE}: time divided by the time of {BASELINE} in the same process, median over processes;"
@@ -213,15 +217,15 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("doubt", "why there is no ratio, though the cell and `jnp` have a time", "doubt"),
         Fact("is_steady", "whether the calls, and not the program around them, take most of the time",
              "timing.is_steady", _FLAG),
-        Fact("alone_ns", "time of a single call from Python", "timing.alone_ns", _NUM, "ns",
+        Fact("alone_s", "time of a single call from Python", "timing.alone_ns", _NUM, "s",
              _detail("alone", _time("timing.alone_ns"), "a single call from Python, up to the end of its work")),
-        Fact("fixed_ns", "time of a compiled program beyond its calls", "timing.fixed_ns", _NUM, "ns",
+        Fact("fixed_s", "time of a compiled program beyond its calls", "timing.fixed_ns", _NUM, "s",
              _detail("fixed", _time("timing.fixed_ns"), "time of a compiled program beyond the calls in its loop,"
                      " which the time per call does not include")),
-        Fact("kernels_ns", "on a GPU, time of the kernels of a call alone, without copies, sets and gaps",
-             "timing.kernels_ns", _NUM, "ns", Shown("kernels", _time("timing.kernels_ns"),
+        Fact("kernels_s", "on a GPU, time of the kernels of a call alone, without copies, sets and gaps",
+             "timing.kernels_ns", _NUM, "s", Shown("kernels", _time("timing.kernels_ns"),
              "kernels: the kernels of a call alone, without copies, sets and the gaps between them", 2)),
-        Fact("process_medians_ns", "median of each process", "timing.medians_ns", _JSON, "ns"),
+        Fact("process_medians_s", "median of each process", "timing.medians_ns", _JSON, "s"),
         Fact("blocks", "pair number of each process; base and head with the same number were timed together",
              lambda r: _pair_numbers(r.timing), _JSON),
         Fact("discarded", "samples thrown away because the device was throttled", "timing.discarded", _NUM),
@@ -235,13 +239,13 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("stop", "why sampling ended", "timing.stop"),
     ),
     "Stages": (
-        Fact("until_compiled_ms", "tracing, lowering and compiling together, with the compiler of the kernel",
-             "record.stages.until_compiled_ms", _NUM, "ms", _detail("compile", _as(ms_text,
+        Fact("until_compiled_s", "tracing, lowering and compiling together, with the compiler of the kernel",
+             "record.stages.until_compiled_ms", _NUM, "s", _detail("compile", _as(ms_text,
              "record.stages.until_compiled_ms"), "tracing, lowering and compiling, with the compiler of the kernel")),
-        Fact("trace_ms", "time to trace the function", "record.stages.trace_ms", _NUM, "ms"),
-        Fact("lower_ms", "time to lower it to StableHLO", "record.stages.lower_ms", _NUM, "ms"),
-        Fact("compile_ms", "time of XLA's compiler", "record.stages.compile_ms", _NUM, "ms"),
-        Fact("first_call_ms", "time of the first call", "record.stages.first_call_ms", _NUM, "ms",
+        Fact("trace_s", "time to trace the function", "record.stages.trace_ms", _NUM, "s"),
+        Fact("lower_s", "time to lower it to StableHLO", "record.stages.lower_ms", _NUM, "s"),
+        Fact("compile_s", "time of XLA's compiler", "record.stages.compile_ms", _NUM, "s"),
+        Fact("first_call_s", "time of the first call", "record.stages.first_call_ms", _NUM, "s",
              _detail("first call", _as(ms_text, "record.stages.first_call_ms"), "time of the first call")),
     ),
     "Resources": (
@@ -267,12 +271,12 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
              "record.bandwidth_limit", _NUM, "B/s"),
         Fact("bandwidth_limit_kind", "the measurement of `bandwidth_limit`, such as `copy, memory`",
              "record.bandwidth_limit_kind"),
-        Fact("roof_share", "`roof_ns` divided by `median_ns`", "record.roof_share", _NUM, "",
+        Fact("roof_share", "`roof_s` divided by `median_s`", "record.roof_share", _NUM, "",
              Shown("roof%", lambda r: share_text(r.record.roof_share, OVER), "roof%: least time of the call by the"
                    " measured roofs of the device, in percent of its time", 1)),
-        Fact("roof_ns",
+        Fact("roof_s",
              "least time of a call: the longest of the times for its bytes, operations and scattered reads, at measured"
-             " rates", "record.roof_ns", _NUM, "ns"),
+             " rates", "record.roof_ns", _NUM, "s"),
         Fact("roof_kind", "the resource that sets the roof, such as `copy, memory`", "record.roof_kind"),
         Fact("dispatch", "names and targets of a cell of the dispatch benchmark",
              lambda r: r.record.dispatch and msgspec.to_builtins(r.record.dispatch), _JSON),

@@ -57,12 +57,13 @@ def comparison_table(
 
 
 def comparison_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
-    """Returns one row per cell: times in ns, `ratio` is head divided by base."""
+    """Returns one row per cell: times in seconds, `ratio` is head divided by base."""
     names = ("operator", "dtype", "size", "backend", "mode", "platform")
-    numbers = ("base_ns", "head_ns", "ratio", "low", "high", "p")
+    numbers = ("ratio", "low", "high", "p")
     rows = [
         {name: getattr(one.cell, name) for name in names}
         | {"params": one.cell.params_text}
+        | {"base_s": one.base_ns and one.base_ns / 1e9, "head_s": one.head_ns and one.head_ns / 1e9}
         | {name: getattr(one, name) for name in numbers}
         | {f"{side}_processes": one.processes and one.processes[index] for index, side in enumerate(("base", "head"))}
         | {f"{side}_status": getattr(one, f"{side}_status") for side in ("base", "head")}

@@ -1,7 +1,8 @@
 """The README and the pages of the documentation site as data: their code blocks, headings and links.
 
-An HTML comment right before a block says what is special about it: ``<!-- gpu -->`` needs an NVIDIA GPU, and
-``<!-- file: NAME -->`` is the content of a file that later examples use.
+An HTML comment right before a block says what is special about it: ``<!-- gpu -->`` needs an NVIDIA GPU,
+``<!-- needs: NAME -->`` a module that tests need not have, and ``<!-- file: NAME -->`` is the content of a file that
+later examples use.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ README = PROJECT / "README.md"
 PAGES = (README, *sorted((PROJECT / "docs").glob("*.md")), *sorted((PROJECT / "docs" / "api").glob("*.md")))
 
 _FENCE = re.compile(r"^(`{3,})(\S*)[^\n]*\n(.*?)^\1\s*$", re.MULTILINE | re.DOTALL)
-_MARK = re.compile(r"<!-- (?:(gpu)|file: (\S+)) -->\s*\Z")
+_MARK = re.compile(r"<!-- (?:(gpu)|file: (\S+)|needs: (\S+)) -->\s*\Z")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:href|src)=\"([^\"]+)\"")
 
 
@@ -30,6 +31,7 @@ class Block:
         code: Its lines.
         gpu: Whether it needs an NVIDIA GPU.
         file: The name of the file that it shows, if it shows one.
+        needs: The module without which it does not run here, if there is one.
     """
 
     language: str
@@ -37,6 +39,7 @@ class Block:
     code: str
     gpu: bool = False
     file: str | None = None
+    needs: str | None = None
 
 
 def read(page: Path) -> str:
@@ -52,8 +55,8 @@ def blocks(page: Path, language: str) -> list[Block]:
         if match[2] == language:
             mark = _MARK.search(text[: match.start()])
             line = text.count("\n", 0, match.start(3)) + 1
-            gpu, file = (mark[1], mark[2]) if mark else (None, None)
-            found.append(Block(language, line, match[3], gpu is not None, file))
+            gpu, file, needs = mark.groups() if mark else (None, None, None)
+            found.append(Block(language, line, match[3], gpu is not None, file, needs))
     return found
 
 

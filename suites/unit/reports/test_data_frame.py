@@ -1,13 +1,16 @@
 """Records as a DataFrame."""
 
+import json
+
 import msgspec
 
+from reports import load_run
 from reports.pages.columns import FACTS, documentation
 from reports.pages.data_frame import to_frame
 from reports.records.header import Source
 from reports.records.measurements import Accuracy, DispatchFacts, ProcessTimes, Resources, Stages
 from reports.records.status import Status
-from suites.unit.reports.builders import GPU, HOST, make_cell, make_pair, make_record, make_run, make_timing
+from suites.unit.reports.builders import GPU, HOST, make_cell, make_pair, make_record, make_run, make_timing, whole
 
 COLUMNS = tuple(fact.name for fact in FACTS)
 
@@ -15,8 +18,21 @@ COLUMNS = tuple(fact.name for fact in FACTS)
 def test_a_row_per_cell_with_every_column():
     frame = to_frame(make_pair(1000.0, 500.0))
     assert tuple(frame.columns) == COLUMNS
-    assert list(frame["median_ns"]) == [1000.0, 500.0]
+    assert list(frame["median_s"]) == [1e-6, 5e-7]
     assert list(frame["cell_id"]) == ["lif_step-jnp-f32-4096-cpu", "lif_step-numba-f32-4096-cpu"]
+
+
+def test_a_frame_is_made_of_a_run_its_path_or_its_records_with_times_in_seconds(tmp_path):
+    records = [full(), make_record(make_cell(platform="cuda", size=2), None, FULL_RUN)]
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(whole(records))
+    run = load_run(path)
+    frames = [to_frame(one) for one in (run, path, str(path), run.records)]
+    assert all(frame.equals(frames[0]) for frame in frames)
+    row = frames[0].iloc[0]
+    assert (row["alone_s"], row["first_call_s"], row["roof_s"]) == (9e-8, 4e-3, 5e-9)
+    assert json.loads(row["process_medians_s"]) == [1.05e-8] * 3
+    assert not any(name.endswith(("_ns", "_ms")) for name in COLUMNS)
 
 
 FULL_RUN = make_run(
