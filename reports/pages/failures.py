@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from reports.pages.phrases import cells_text
 from reports.records.cell_result import CellResult
@@ -10,21 +9,13 @@ from reports.records.record import Record
 from reports.records.status import Status
 
 CAUSES: dict[Status, str] = {
-    Status.COMPILE_ERROR: "does not compile",
-    Status.UNWRITTEN_OUTPUT: "leaves elements unwritten",
-    Status.OUT_OF_BOUNDS: "goes out of bounds",
-    Status.CRASHED: "crashes",
-    Status.INPUT_MUTATED: "changes an input",
-    Status.NONDETERMINISTIC: "gives other results each time",
-    Status.RUNTIME_ERROR: "raises",
-    Status.WRONG_SHAPE: "has the wrong shape",
-    Status.WRONG_DTYPE: "has the wrong dtype",
-    Status.WRONG_VALUE: "is wrong",
-    Status.TIMEOUT: "takes too long",
-    Status.OOM: "runs out of memory",
-    Status.LEAKED: "keeps memory",
-    Status.UNCHECKED: "could not be judged",
-}
+    Status.COMPILE_ERROR: "does not compile", Status.UNWRITTEN_OUTPUT: "leaves elements unwritten",
+    Status.OUT_OF_BOUNDS: "goes out of bounds", Status.CRASHED: "crashes", Status.INPUT_MUTATED: "changes an input",
+    Status.NONDETERMINISTIC: "gives other results each time", Status.RUNTIME_ERROR: "raises",
+    Status.WRONG_SHAPE: "has the wrong shape", Status.WRONG_DTYPE: "has the wrong dtype",
+    Status.WRONG_VALUE: "is wrong", Status.TIMEOUT: "takes too long", Status.OOM: "runs out of memory",
+    Status.LEAKED: "keeps memory", Status.UNCHECKED: "could not be judged",
+}  # fmt: skip
 """The causes as text, the most specific first."""
 
 IMPRECISE = "is imprecise"
@@ -37,25 +28,12 @@ LONGEST = 300
 _INPUTS = "; inputs: "
 
 
-@dataclass(frozen=True, slots=True)
-class KernelFailure:
-    """A kernel that failed.
+def kernel_failures(records: Iterable[Record]) -> list[tuple[str, str, str, str]]:
+    """Returns the kernels that failed in some records, each once for its checks and once for its times.
 
-    Attributes:
-        kernel: Operator, backend and dtype.
-        text: The cause, the reason, and the checks or cells that failed.
-        command: The command that repeats the most specific failure.
-        started: When the run of that failure started.
+    Returns:
+        For each: what `failure_of` returns, and when the run of its failure started.
     """
-
-    kernel: str
-    text: str
-    command: str
-    started: str = ""
-
-
-def kernel_failures(records: Iterable[Record]) -> list[KernelFailure]:
-    """Returns the kernels that failed in some records, each once for its checks and once for its times."""
     kernels: dict[tuple[str, str, bool], list[Record]] = {}
     for record in records:
         if record.status.failed:
@@ -64,24 +42,22 @@ def kernel_failures(records: Iterable[Record]) -> list[KernelFailure]:
     found = []
     for (_, _, is_check), several in kernels.items():
         run = min(several, key=_rank).run
-        sources = (run.selection or {}).get("source", [])
-        found.append(failure_of(several, ("kernel-bridge", "validate" if is_check else "bench", *sources), run.started))
+        command = ("kernel-bridge", "validate" if is_check else "bench", *(run.selection or {}).get("source", []))
+        found.append((*failure_of(several, command), run.started))
     return found
 
 
-def failure_of(several: Sequence[CellResult], command: Sequence[str], started: str = "") -> KernelFailure:
-    """Returns what is wrong with one kernel.
+def failure_of(several: Sequence[CellResult], command: Sequence[str]) -> tuple[str, str, str]:
+    """Returns what is wrong with one kernel: its name, why it failed and in which checks, and the command to repeat it.
 
     Args:
         several: Its results that failed.
         command: The command that repeats a check or a benchmark, with the files of operators.
-        started: When their run started.
     """
     best = min(several, key=_rank)
     cell, cause = best.cell, IMPRECISE if _is_imprecise(best) else CAUSES[best.status]
     reason = " ".join((best.reason or "without a message").split())
-    if len(reason) > LONGEST:
-        reason = reason[:LONGEST] + "..."
+    reason = reason if len(reason) <= LONGEST else reason[:LONGEST] + "..."
     words = [*command, "--operator", cell.operator, "--backend", cell.backend, "--dtype", cell.dtype]
     words += ["--device", cell.platform] if cell.platform != "cpu" else []
     if "validate" in command:
@@ -92,7 +68,7 @@ def failure_of(several: Sequence[CellResult], command: Sequence[str], started: s
     else:
         by = cells_text(len(several))
     name = f"{cell.operator} {cell.backend} {cell.dtype}"
-    return KernelFailure(name, f"{cause}: {reason} ({by})", shlex.join(words), started)
+    return name, f"{cause}: {reason} ({by})", shlex.join(words)
 
 
 def _rank(finding: CellResult) -> tuple[int, bool, bool, int, int]:

@@ -224,33 +224,26 @@ def _unmoved(rows: Sequence[Point], width: int, height: float) -> Placed:
     return height, rows
 
 
-def _lanes(groups: Sequence[object], places: Sequence[float], apart: float) -> list[float]:
-    """Returns a lane for each place, around 0, so that places of one group and lane are at least `apart`."""
-    ends: dict[object, list[float]] = {}
-    lanes = [0] * len(places)
-    for index in sorted(range(len(places)), key=lambda index: places[index]):
-        own = ends.setdefault(groups[index], [])
-        lanes[index] = next((lane for lane, end in enumerate(own) if places[index] - end > apart), len(own))
-        own[lanes[index] : lanes[index] + 1] = [places[index]]
-    return [lane - (len(ends[group]) - 1) / 2 for lane, group in zip(lanes, groups, strict=True)]
-
-
 def _in_lanes(rows: Sequence[Point], width: int, _: float) -> Placed:
     """Gives each label a row, and each point that would cover another one of its row a lane of its own."""
     logs = [math.log(row[name]) for row in rows for name in ("ratio", "low", "high") if row[name]]
-    apart = 14 * max(1e-9, max(logs, default=0.0) - min(logs, default=0.0)) / (width * 0.55)
-    labels = [row["label"] for row in rows]
-    lanes = _lanes(labels, [math.log(row["ratio"]) for row in rows], apart)
-    height, centres = 0, {}
-    for label in dict.fromkeys(labels):
-        most = max(lane for lane, own in zip(lanes, labels, strict=True) if own == label)
-        half = 11 + max(int(10 * most), 6 * label.count(" · "))
-        centres[label], height = height + half, height + 2 * half
-    rows = [
-        {**row, "centre": centres[row["label"]], "y": centres[row["label"]] + 10 * lane}
-        for row, lane in zip(rows, lanes, strict=True)
-    ]
-    return height, rows
+    apart = 14 * (max(logs, default=0.0) - min(logs, default=0.0)) / (width * 0.55)
+    ends: dict[str, list[float]] = {}
+    lanes: dict[int, int] = {}
+    for row in sorted(rows, key=lambda row: row["ratio"]):
+        own, at = ends.setdefault(row["label"], []), math.log(row["ratio"])
+        lane = lanes[id(row)] = next((lane for lane, end in enumerate(own) if at - end > apart), len(own))
+        own[lane : lane + 1] = [at]
+    height, tops = 0, {}
+    for label in dict.fromkeys(row["label"] for row in rows):
+        room = 10 * len(ends[label]) + 12 * label.count(" · ")
+        tops[label], height = (height, room), height + room + 12
+    placed = []
+    for row in rows:
+        (top, room), count = tops[row["label"]], len(ends[row["label"]])
+        centre = top + room // 2 + 6
+        placed.append({**row, "centre": centre, "y": centre + 10 * lanes[id(row)] - 5 * (count - 1)})
+    return height, placed
 
 
 def _with_names(rows: Sequence[Point], width: int, height: float) -> Placed:

@@ -10,9 +10,8 @@ from reports.pages.alike import are_interleaved
 from reports.pages.compare import Comparison, compare
 from reports.pages.failures import kernel_failures
 from reports.pages.phrases import cells_text, outcome_counts
-from reports.pages.rows import BASELINE
 from reports.render.units import count_text
-from reports.statistics.verdict_codes import TIE, Verdict
+from reports.statistics.verdict_codes import Verdict
 from reports.web.markup import Markup, element
 from reports.web.run_choice import Choice, Results, RunKind, key_of
 
@@ -41,9 +40,7 @@ class Tile:
 
 def tile_list(choice: Choice) -> Markup:
     """Returns the facts of the summary as a list of links: results, times and changes of each device."""
-    tiles = [_cells(own) for own in choice.shown]
-    for own in choice.shown:
-        tiles += [*_speed(own), *_changes(own)]
+    tiles = [*map(_cells, choice.shown), *(tile for own in choice.shown for tile in _changes(own))]
     items = [
         element("li", {"class": f"tile {tile.look}"}, element("a", {"href": f"#{tile.target}"},
                 element("span", {"class": "tile-title"}, tile.title),
@@ -58,10 +55,10 @@ def failures(choice: Choice) -> Markup | None:
     """Returns a line for each kernel that failed: why, in which checks or cells, when, and the command to repeat it."""
     items = []
     for own in choice.shown:
-        for one in kernel_failures(own.records):
-            days = f" ({own.device}, {one.started[:10]})"
-            items.append(element("li", None, element("strong", {"class": "bad"}, one.kernel), f": {one.text}{days}",
-                                 element("code", {"class": "repeat"}, one.command)))  # fmt: skip
+        for kernel, text, command, started in kernel_failures(own.records):
+            items.append(element("li", None, element("strong", {"class": "bad"}, kernel),
+                                 f": {text} ({own.device}, {started[:10]})",
+                                 element("code", {"class": "repeat"}, command)))  # fmt: skip
     if not items:
         return None
     cells = sum(row.status.failed for own in choice.shown for row in own.rows)
@@ -100,25 +97,6 @@ def _cells(own: Results) -> Tile:
         return Tile(what, f"{count_text(counts['failed'])} failed", passed, "bad", "failed")
     # Without any passed cell the tile is not green.
     return Tile(what, count_text(counts["passed"]), text, "good" if counts["passed"] else "plain", target)
-
-
-def _speed(own: Results) -> list[Tile]:
-    """Returns how many cells are faster than the baseline beyond their interval."""
-    judged = [
-        (row.compared, TIE[row.cell.platform])
-        for row in own.rows
-        if row.cell.backend != BASELINE and row.library is None and row.compared and row.compared.low is not None
-    ]
-    tiles = []
-    if judged:
-        apart = [ratio for ratio, smallest in judged if not ratio.is_tie(smallest)]
-        faster = sum(ratio.value < 1 for ratio in apart)
-        text = (
-            f"of {count_text(len(judged))} cells; {count_text(len(apart) - faster)} slower,"
-            f" {count_text(len(judged) - len(apart))} ties; {own.device}"
-        )
-        tiles.append(Tile(f"Faster than {BASELINE}", count_text(faster), text, "plain", "fastest"))
-    return tiles
 
 
 def _changes(own: Results) -> list[Tile]:

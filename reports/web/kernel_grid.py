@@ -149,13 +149,10 @@ def heat_maps(summaries: Sequence[KernelSummary], device: str, age: Callable[[Ce
         element("li", None, element("span", {"class": f"swatch step{index}", "aria-hidden": "true"}), words)
         for index, words in enumerate(LEGEND)
     ]
-    libraries = sorted({kernel.backend for kernel in summaries if any(row.library for row in kernel.rows)})
     note = (
-        f"{title.partition(', by')[0]}: geometric mean over the sizes of a kernel; {TIED}: its 95% interval includes 1."
-        f" {STAR}: the fastest of its row; a tie has several. None is called fastest that lacks a size, failed, or was"
-        " measured in fewer than three processes"
-        + (f"; other libraries do not take part ({', '.join(libraries)})" if libraries else "")
-        + ". Below a number: how much older its oldest result is."
+        f"{title.partition(', by')[0]}: geometric mean over the sizes of a kernel. {TIED}: its 95% interval includes 1."
+        f" {STAR}: the fastest of its row, or tied with it, of the backends (not other libraries) that passed at every"
+        " size, in three processes or more. Below a number: how much older its oldest result is."
     )
     tables = [_table(summaries, backends, title, age) for backends in columns]
     return [*tables, element("ul", {"class": "key ratio"}, keys), element("p", {"class": "faint"}, note)]

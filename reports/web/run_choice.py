@@ -146,20 +146,17 @@ def _newest(kind: RunKind, rows: Sequence[CellRow], announced: Mapping[str, set[
             newest[key] = row
         elif row.status is Status.PASSED or row.status.failed or not before.status.failed:
             earlier[key], newest[key] = before.record, row
-    runs = list({row.run.run_id: row.run for row in rows if announced.get(row.run.run_id)}.values())
-
-    def others(run: Run) -> list[tuple[Run, set[CellKey]]]:
-        same = [one for one in runs if run.selection is not None and _selected(one) == _selected(run)]
-        return [(one, announced[one.run_id]) for one in same]
-
+    first: dict[str, str] = {}
+    last: dict[str, set[CellKey]] = {}
+    for run in (row.run for row in rows if row.run.run_id in announced):
+        first.setdefault(_selected(run), run.started)
+        last[_selected(run)] = announced[run.run_id]
     removed, added = set(), set()
-    alike = {run.run_id: others(run) for run in {row.run.run_id: row.run for row in newest.values()}.values()}
     for key, row in newest.items():
-        later = [keys for run, keys in alike[row.run.run_id] if run.started > row.run.started]
-        before_it = [keys for run, keys in alike[row.run.run_id] if run.started < row.run.started]
-        if later and key not in later[-1] and not row.status.failed:
+        own = _selected(row.run)
+        if not row.status.failed and key not in last.get(own, {key}):
             removed.add(key)
-        elif before_it and key not in earlier:
+        elif key not in earlier and first.get(own, row.run.started) < row.run.started:
             added.add(key)
     return Results(
         kind, device_text(rows[-1].run), tuple(row for key, row in newest.items() if key not in removed),
@@ -168,8 +165,9 @@ def _newest(kind: RunKind, rows: Sequence[CellRow], announced: Mapping[str, set[
     )  # fmt: skip
 
 
-def _selected(run: Run) -> tuple[object, ...]:
-    return run.profile, run.selection, run.part
+def _selected(run: Run) -> str:
+    """Returns what a run selected; runs that did not record it are alone."""
+    return repr((run.profile, run.selection, run.part) if run.selection is not None else run.run_id)
 
 
 def _doubts(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[str]:

@@ -200,7 +200,7 @@ def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-brid
         if finding.status.failed and finding.status is not Status.UNCHECKED:
             kernels.setdefault((finding.cell.operator, finding.cell.backend), []).append(finding)
     found = [failure_of(several, command) for several in kernels.values()]
-    return [f"{one.kernel}: {one.text}. Repeat: {one.command}" for one in found]
+    return [f"{kernel}: {text}. Repeat: {repeats}" for kernel, text, repeats in found]
 
 
 def passed_lines(findings: Iterable[Any]) -> list[str]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from reports import Status
+from suites.unit.reports.builders import make_cell, make_record
 from suites.unit.reports.page_runs import (
     call_records,
     checked_records,
@@ -63,3 +65,41 @@ def test_everything_is_within_reach_and_nothing_is_loaded_or_run(chromium, page,
     assert shown.locator(".tile.bad").count() >= 2
     context.close()
     assert faults == []
+
+
+@pytest.fixture(scope="module")
+def wide_page(tmp_path_factory):
+    """A page of sixteen backends with long names, one of which is wrong."""
+    folder, run = tmp_path_factory.mktemp("wide"), run_of("times")
+    names = ["jnp", *(f"numba_cuda_variant_{number}" for number in range(16))]
+    records = [make_record(make_cell(operator=operator, backend=name, size=size), 1e3 + place, run)
+               for operator in ("scan", "attention_forward_causal") for size in (1024, 4096)
+               for place, name in enumerate(names)]  # fmt: skip
+    records.append(make_record(make_cell(operator="broken"), None, run, status=Status.WRONG_VALUE, reason="no"))
+    path = folder / "page.html"
+    path.write_text(page_of_runs(saved(folder / "a.jsonl", records)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_sixteen_backends_and_all_charts_fit_without_a_scroll_bar(chromium, wide_page, width):
+    shown = chromium.new_page(viewport={"width": width, "height": 900})
+    shown.goto(wide_page.as_uri())
+    boxes = "all => all.filter(each => each.offsetParent).map(each => each.scrollWidth - each.clientWidth)"
+    assert max(shown.eval_on_selector_all(".scroll", boxes)) <= 1
+    outside = """all => all.map(each => each.getBoundingClientRect())
+        .filter(box => box.width && (box.left < 0 || box.right > innerWidth)).length"""
+    texts = shown.eval_on_selector_all(".plot text", outside)
+    assert texts == 0, "labels that are cut off"
+    shown.close()
+
+
+def test_paper_has_the_rows_of_folded_tables(chromium, wide_page):
+    shown = chromium.new_page()
+    shown.goto(wide_page.as_uri())
+    assert shown.locator("details.fold:not([open])").count() == 1
+    shown.emulate_media(media="print")
+    row = shown.locator("details.fold tbody tr").first
+    assert row.bounding_box()["height"] > 0
+    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    shown.close()
