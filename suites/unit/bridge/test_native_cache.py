@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bridge.ffi.native import object_code
-from bridge.ffi.native.trampoline import Trampoline
 from bridge.ffi.native.object_code import prepared
+from bridge.ffi.native.trampoline import Trampoline
 from bridge.ffi.native.words import context_word
 from suites.unit import processes
 
