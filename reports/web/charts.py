@@ -41,7 +41,9 @@ def spec_of(
     described = _described()
     names = sorted({row["backend"] for row in rows if "backend" in row})
     marks = marks or marks_of(names)
-    height, rows = _PLACED.get(chart, _unmoved)(rows, width, described[chart]["height"])
+    height = described[chart]["height"]
+    if chart in _PLACED:
+        height, rows = _PLACED[chart](rows, width, height)
     centres = {row["centre"]: row["label"] for row in rows if "centre" in row}
     values: dict[str, Any] = {
         **described["fragments"],
@@ -145,20 +147,15 @@ def time_points(rows: Iterable[CellRow]) -> list[Point]:
 
 def ratio_points(kernels: Iterable[KernelSummary]) -> list[Point]:
     """Returns a point for each kernel with a ratio to the baseline, or to the fastest kernel where that is missing."""
-    points = []
-    for kernel in kernels:
-        mean = kernel.ratio
-        if kernel.backend == BASELINE or mean.mean is None:
-            continue
-        points.append(
-            {
-                "label": visible(kernel.label), "backend": visible(kernel.backend), "ratio": _short(mean.mean),
-                "low": _short(mean.low), "high": _short(mean.high), "over": kernel.over,
-                "said": visible(f"{kernel.label}, {kernel.backend}: {ratio_text(mean.mean)}, interval"
-                                f" {interval_text(mean.low, mean.high)}"),
-            }
-        )  # fmt: skip
-    return points
+    return [
+        {
+            "label": visible(kernel.label), "backend": visible(kernel.backend), "ratio": _short(mean.mean),
+            "low": _short(mean.low), "high": _short(mean.high), "over": kernel.over,
+            "said": visible(f"{kernel.label}, {kernel.backend}: {ratio_text(mean.mean)}, interval"
+                            f" {interval_text(mean.low, mean.high)}"),
+        }
+        for kernel in kernels if (mean := kernel.ratio).mean is not None and kernel.backend != BASELINE
+    ]  # fmt: skip
 
 
 def roof_points(rows: Sequence[CellRow]) -> list[Point]:
@@ -218,10 +215,6 @@ def _kernel(row: CellRow) -> tuple[str, ...]:
 
 
 Placed = tuple[float, Sequence[Point]]
-
-
-def _unmoved(rows: Sequence[Point], width: int, height: float) -> Placed:
-    return height, rows
 
 
 def _in_lanes(rows: Sequence[Point], width: int, _: float) -> Placed:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reports.pages.bandwidth_notes import is_impossible
+from reports.pages.fastest_cells import fastest
 from reports.pages.groups import group_names
 from reports.pages.rows import BASELINE, CellRow, backends_of
-from reports.records.measurements import Timing
 from reports.render.units import ABSENT, TIED, interval_text, ratio_text
-from reports.statistics.intervals import Ratio, ratio_of
+from reports.statistics.intervals import ratio_of
 from reports.statistics.means import GeometricMean, geometric_mean
 from reports.statistics.verdict_codes import TIE
 from reports.web.html_tables import TURNED
@@ -62,10 +62,6 @@ class KernelSummary:
         return low is not None and high is not None and low <= 1 <= high
 
 
-Times = Mapping[tuple[object, ...], Timing]
-"""The times of a kernel by everything that its cells share with those of other kernels."""
-
-
 def kernels(rows: Sequence[CellRow]) -> list[KernelSummary]:
     """Returns the kernels of timed cells, by label, then by backend."""
     groups: dict[str, dict[str, list[CellRow]]] = {}
@@ -78,54 +74,48 @@ def kernels(rows: Sequence[CellRow]) -> list[KernelSummary]:
 
 def _of_label(label: str, own: Mapping[str, Sequence[CellRow]]) -> list[KernelSummary]:
     times = {backend: _times(rows) for backend, rows in own.items()}
+    first, winners = _fastest(own, times)
     over = BASELINE if any(row.compared for rows in own.values() for row in rows) else FASTEST
-    rivals = {
-        backend: times[backend] for backend, rows in own.items()
-        if not any(row.status.failed or row.library for row in rows)
-    }  # fmt: skip
-    first, winners = _fastest(rivals, TIE[next(iter(own.values()))[0].cell.platform])
-    if first is not None and any(map(is_impossible, own[first])):
-        winners = []
     summaries = []
     for backend, rows in sorted(own.items()):
-        pairs = [(row.compared, row.run.run_id) for row in rows if row.compared]
-        mean = geometric_mean([ratio for ratio, _ in pairs], [session for _, session in pairs])
         if over == FASTEST and first is not None and len(own) > 1:
-            mean = _mean_ratio(times[backend], times[first])
+            shared = [key for key in times[backend] if key in times[first]]
+            pairs = [(ratio_of(times[backend][key], times[first][key]), key[0]) for key in shared]
+        else:
+            pairs = [(row.compared, row.run.run_id) for row in rows if row.compared]
+        mean = geometric_mean([ratio for ratio, _ in pairs], [session for _, session in pairs])
         summaries.append(KernelSummary(label, backend, tuple(rows), mean, over, backend in winners))
     return summaries
 
 
+Times = dict[tuple[str, ...], list[float]]
+"""The time of each cell of a kernel in each process, by what it shares with cells of other kernels."""
+
+
 def _times(rows: Sequence[CellRow]) -> Times:
     return {
-        (row.run.run_id, row.cell.dtype, row.cell.size, row.cell.params_text, row.timing.method, row.timing.cache):
-            row.timing
-        for row in rows if row.timing and row.timing.is_steady
+        (row.run.run_id, row.cell.dtype, str(row.cell.size), row.cell.params_text, own.method, own.cache):
+            own.medians_ns for row in rows if (own := row.timing) and own.is_steady
     }  # fmt: skip
 
 
-def _mean_ratio(times: Times, others: Times) -> GeometricMean:
-    shared = [key for key in times if key in others]
-    ratios = [ratio_of(times[key].medians_ns, others[key].medians_ns) for key in shared]
-    return geometric_mean(ratios, [str(key[0]) for key in shared])
-
-
-def _fastest(rivals: Mapping[str, Times], smallest: float) -> tuple[str | None, list[str]]:
+def _fastest(own: Mapping[str, Sequence[CellRow]], times: Mapping[str, Times]) -> tuple[str | None, list[str]]:
     """Returns the backend with the least times, and all that are the fastest: several if they are tied.
 
-    Only a backend with a time of every cell takes part. If it was measured in fewer than three processes, or if there
-    is no other, none is called fastest.
+    Only a backend that passed with a time of every cell takes part, and no other library. If one was measured in fewer
+    than three processes, if there is no other, or if the least times are impossible, none is called fastest.
     """
-    cells = {key for times in rivals.values() for key in times}
-    whole = sorted(backend for backend, times in rivals.items() if cells and len(times) == len(cells))
-    if not whole:
+    rivals = {name for name, rows in own.items() if not any(row.status.failed or row.library for row in rows)}
+    cells = {key for name in rivals for key in times[name]}
+    names = sorted(name for name in rivals if cells and len(times[name]) == len(cells))
+    if not names:
         return None, []
-    first = min(whole, key=lambda name: math.fsum(math.log(one.median_ns) for one in rivals[name].values()))
-    means = {name: _mean_ratio(rivals[name], rivals[first]) for name in whole}
-    if len(whole) < 2 or any(mean.low is None for mean in means.values()):
+    # In each process, the cells of a kernel have one geometric mean.
+    means = [[statistics.geometric_mean(one) for one in zip(*times[name].values(), strict=False)] for name in names]
+    first = names[min(range(len(names)), key=lambda index: statistics.median(means[index]))]
+    if any(map(is_impossible, own[first])):
         return first, []
-    ratios = {name: Ratio(mean.mean or 1.0, mean.low, mean.high) for name, mean in means.items()}
-    return first, [first, *(name for name in whole if name != first and ratios[name].is_tie(smallest))]
+    return first, [names[index] for index in fastest(means, TIE[own[first][0].cell.platform])]
 
 
 def heat_maps(summaries: Sequence[KernelSummary], device: str, age: Callable[[CellRow], str]) -> list[Markup]:
