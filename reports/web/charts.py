@@ -259,7 +259,9 @@ def _with_names(rows: Sequence[Point], width: int, height: float) -> Placed:
                 abs(x - other) >= half + wide or abs(y - place) >= 10 * down for other, place, wide in taken
             ):  # fmt: skip
                 taken.append((x, y, half))
-                named.append({"named": dot["label"], "x": _short(math.exp(x)), "y": _short(math.exp(y))})
+                named.append({"named": dot["label"], "x": _short(math.exp(x)), "y": _short(math.exp(y)),
+                              "edge": _short(math.exp(x - side * half)), "at": dot["intensity"],
+                              "of": dot["rate"]})  # fmt: skip
                 break
     return height, [*rows, *named]
 

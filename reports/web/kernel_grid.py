@@ -41,6 +41,7 @@ class KernelSummary:
         ratio: The geometric mean of its ratios to the baseline; without any, of those to the fastest kernel.
         over: What its times are divided by: `BASELINE` or `FASTEST`.
         is_fastest: Whether it is the fastest kernel of its label, or tied with it.
+        is_least: Whether its times are the least, which too few processes may not prove.
     """
 
     label: str
@@ -49,6 +50,7 @@ class KernelSummary:
     ratio: GeometricMean
     over: str = BASELINE
     is_fastest: bool = False
+    is_least: bool = False
 
     @property
     def failed(self) -> int:
@@ -84,7 +86,8 @@ def _of_label(label: str, own: Mapping[str, Sequence[CellRow]]) -> list[KernelSu
         else:
             pairs = [(row.compared, row.run.run_id) for row in rows if row.compared]
         mean = geometric_mean([ratio for ratio, _ in pairs], [session for _, session in pairs])
-        summaries.append(KernelSummary(label, backend, tuple(rows), mean, over, backend in winners))
+        is_least = backend == first and len(own) > 1
+        summaries.append(KernelSummary(label, backend, tuple(rows), mean, over, backend in winners, is_least))
     return summaries
 
 
@@ -114,7 +117,7 @@ def _fastest(own: Mapping[str, Sequence[CellRow]], times: Mapping[str, Times]) -
     means = [[statistics.geometric_mean(one) for one in zip(*times[name].values(), strict=False)] for name in names]
     first = names[min(range(len(names)), key=lambda index: statistics.median(means[index]))]
     if any(map(is_impossible, own[first])):
-        return first, []
+        return None, []
     return first, [names[index] for index in fastest(means, TIE[own[first][0].cell.platform])]
 
 
@@ -142,7 +145,8 @@ def heat_maps(summaries: Sequence[KernelSummary], device: str, age: Callable[[Ce
     note = (
         f"{title.partition(', by')[0]}: geometric mean over the sizes of a kernel. {TIED}: its 95% interval includes 1."
         f" {STAR}: the fastest of its row, or tied with it, of the backends (not other libraries) that passed at every"
-        " size, in three processes or more. Below a number: how much older its oldest result is."
+        " size, in three processes or more; with ? the least times of fewer processes. Below a number: how much older"
+        " its oldest result is."
     )
     tables = [_table(summaries, backends, title, age) for backends in columns]
     return [*tables, element("ul", {"class": "key ratio"}, keys), element("p", {"class": "faint"}, note)]
@@ -163,7 +167,8 @@ def _table(
     lines = []
     for label, own in by_label.items():
         winners = [name for name, kernel in own.items() if kernel.is_fastest]
-        said = f"{'tie: ' if len(winners) > 1 else ''}{', '.join(winners) or ABSENT}"
+        least = next((f"{name}?" for name, kernel in own.items() if kernel.is_least), ABSENT)
+        said = f"{'tie: ' if len(winners) > 1 else ''}{', '.join(winners) or least}"
         lines.append(element("tr", None, element("th", {"scope": "row", "class": "left"}, breakable(label)),
                              element("td", {"class": "left fastest", "data-label": "fastest"}, breakable(said)),
                              [_cell(own.get(backend), backend, age) for backend in backends]))  # fmt: skip
