@@ -37,7 +37,7 @@ CLIENT = Client(
     python=12,
     edits=(Edit("brainevent._op", r"from \.numba_ffi import numba_kernel", "from bridge import numba_kernel"),),
     tests=("-k", "numba", "--pyargs", "brainevent"),
-    sample=100,
+    sample=40,
     calls=calls,
 )
 
@@ -52,6 +52,6 @@ OPERATORS = replace(
         ),
     ),
     tests=("-k", "numba", "--pyargs", "brainevent._dense.binary_test", "brainevent._fcn.binary_test"),
-    sample=60,
+    sample=12,
 )
 """The same library: the operators that hold its kernels are the bridge's too."""
