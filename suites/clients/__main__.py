@@ -37,7 +37,7 @@ class Found:
         changed: How many lines changed.
         times: Microseconds of a call with each wrapper.
         errors: The error of each test that failed with the bridge.
-        why: Why it did not run.
+        missing: Why it cannot run here; empty if it ran.
     """
 
     own: dict[str, str] = field(default_factory=dict)
@@ -45,12 +45,16 @@ class Found:
     changed: int = 0
     times: dict[str, float] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
-    why: str = ""
+    missing: str = ""
 
     def worse(self, row: Client) -> list[str]:
         """The tests that pass with the client's own wrapper only, and are not different on purpose."""
         lost = [test for test, outcome in self.own.items() if outcome == "passed" and self.ours.get(test) != "passed"]
         return [test for test in lost if not test.endswith(tuple(row.different))]
+
+    def failed(self, row: Client) -> bool:
+        """Whether a test is worse, or no test passes although the client is installed."""
+        return not self.missing and bool(self.worse(row) or "passed" not in self.ours.values())
 
 
 def python_of(row: Client) -> str:
@@ -90,7 +94,7 @@ def run(name: str, row: Client, options: Sequence[str]) -> Found:
             raise Missing("needs an NVIDIA GPU")
         python = environment(name, row)
     except Missing as error:
-        found.why = str(error)
+        found.missing = str(error)
         return found
     folder = python.parents[1] / f"run-{name}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -108,7 +112,6 @@ def run(name: str, row: Client, options: Sequence[str]) -> Found:
                     found.errors[line["test"]] = line["error"]
             found.changed += line.get("changed", 0)
             found.times |= line.get("times", {})
-    found.why = f"the logs are in {os.path.relpath(folder)}"
     return found
 
 
@@ -125,7 +128,9 @@ def table(all_found: dict[str, Found]) -> Table:
         total = len(found.own)
         cells = (name, f"{own} of {total}", f"{ours} of {total}", differ, lost, found.changed, *times)
         rows.append(tuple(Text(str(cell)) for cell in cells))
-    notes = [f"{name}: {found.why}" for name, found in all_found.items()]
+    notes = [
+        f"{name}: {found.missing or 'its logs are in .nox/client-*/run-' + name}" for name, found in all_found.items()
+    ]
     notes += [f"{name}: {t}: {found.errors.get(t, 'did not run')}" for name, found in all_found.items()
               for t in found.worse(client(name))]  # fmt: skip
     return Table("Clients", tuple(Column(head) for head in heads), tuple(rows), tuple(notes))
@@ -141,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     found = {name: run(name, client(name), ["--all"] if options.all else []) for name in options.only or ALL}
     print(render([table(found)], 120, False))
-    return int(any(each.worse(client(name)) for name, each in found.items()))
+    return int(any(each.failed(client(name)) for name, each in found.items()))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ class Outcomes:
     def __init__(self, file: Path, sample: int | None):
         self.file, self.sample = file, sample
 
+    @pytest.hookimpl(trylast=True)  # after -k
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Draws the same tests in each run."""
         if self.sample is not None and self.sample < len(items):
@@ -91,7 +92,7 @@ class Outcomes:
 OPTIONS = ("-q", "--noconftest", "-c", "/dev/null", "-p", "no:cacheprovider", "--tb=short", "-W", "ignore")
 
 
-def test(row: Client, edits: Edits | None, outcomes: Outcomes) -> None:
+def run_tests(row: Client, edits: Edits | None, outcomes: Outcomes) -> None:
     """Runs the tests of a client."""
     if edits:
         sys.meta_path.insert(0, edits)
@@ -99,7 +100,7 @@ def test(row: Client, edits: Edits | None, outcomes: Outcomes) -> None:
     outcomes.write(changed=edits.changed if edits else 0)
 
 
-def time(row: Client, outcomes: Outcomes) -> None:
+def time_calls(row: Client, outcomes: Outcomes) -> None:
     """Times a call with both wrappers, in turns."""
     from suites.dispatch.__main__ import measure
 
@@ -120,9 +121,9 @@ def main(name: str, what: str, file: str, *options: str) -> None:
     row = client(name)
     outcomes = Outcomes(Path(file), None if options else row.sample)
     if what == "time":
-        time(row, outcomes)
+        time_calls(row, outcomes)
     else:
-        test(row, Edits(row.edits) if what == "ours" else None, outcomes)
+        run_tests(row, Edits(row.edits) if what == "ours" else None, outcomes)
 
 
 if __name__ == "__main__":
