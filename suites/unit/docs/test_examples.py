@@ -35,6 +35,7 @@ def run(scripts, folder, platforms):
         env={
             **os.environ,
             "JAX_PLATFORMS": platforms,
+            "KERNEL_BRIDGE_RUNS": "runs",
             "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), *sys.path])),
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # this process may hold most of a GPU's memory
         },
