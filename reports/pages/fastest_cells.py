@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from reports.pages.bandwidth_notes import is_impossible
 from reports.pages.rows import CellRow
@@ -12,46 +11,31 @@ from reports.statistics.intervals import LEAST, ratio_of
 from reports.statistics.verdict_codes import TIE
 
 
-@dataclass(frozen=True, slots=True)
-class FastestCells:
-    """The fastest cells of one group: one cell, or several that cannot be told apart."""
-
-    winners: tuple[CellRow, ...]
-
-    @property
-    def is_tie(self) -> bool:
-        """Whether several cells are tied."""
-        return len(self.winners) > 1
-
-
-def fastest_cells(rows: Iterable[CellRow]) -> dict[CellKey, FastestCells]:
-    """Returns the groups that have a winner, by the key of a cell without its backend.
+def fastest_cells(rows: Iterable[CellRow]) -> dict[CellRow, bool]:
+    """Returns the fastest cells, each with whether it is tied with others of its group.
 
     A group is two cells or more, timed in the same way by one run, without other libraries. It has no winner if its
     fastest time is impossible, or if a cell that is not steady may be faster.
     """
-    contenders: dict[CellKey, list[tuple[CellRow, Timing]]] = {}
+    groups: dict[CellKey, list[tuple[CellRow, Timing]]] = {}
     for row in rows:
         if row.timing and row.library is None:
             cell = row.cell
             key = cell.operator, cell.operator_version, cell.mode, cell.params_text, cell.dtype, cell.size
-            contenders.setdefault(key, []).append((row, row.timing))
-    groups = {key: _fastest_of(own) for key, own in contenders.items()}
-    return {key: group for key, group in groups.items() if group.winners}
+            groups.setdefault(key, []).append((row, row.timing))
+    return {row: len(winners) > 1 for winners in map(_fastest_of, groups.values()) for row in winners}
 
 
-def _fastest_of(contenders: list[tuple[CellRow, Timing]]) -> FastestCells:
+def _fastest_of(contenders: list[tuple[CellRow, Timing]]) -> list[CellRow]:
     if len({(row.run.run_id, timing.method, timing.cache) for row, timing in contenders}) != 1:
-        return FastestCells(())
+        return []
     steady = [(row, timing) for row, timing in contenders if timing.is_steady]
     indices = fastest([timing.medians_ns for _, timing in steady], TIE[contenders[0][0].cell.platform])
-    if not indices or is_impossible(steady[indices[0]][0]):
-        return FastestCells(())
-    high = steady[indices[0]][1].high_ns
+    high = steady[indices[0]][1].high_ns if indices else 0.0
     if any(timing.low_ns <= high for _, timing in contenders if not timing.is_steady):
-        return FastestCells(())
-    winners = (steady[index][0] for index in indices)
-    return FastestCells(tuple(row for row in winners if not is_impossible(row)))
+        return []
+    winners = [steady[index][0] for index in indices]
+    return [] if winners and is_impossible(winners[0]) else [row for row in winners if not is_impossible(row)]
 
 
 def fastest(times: Sequence[Sequence[float]], smallest: float) -> list[int]:

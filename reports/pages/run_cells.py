@@ -63,7 +63,7 @@ def cell_table(
     ]  # fmt: skip
     operators = {row.cell.operator for row in listed}
     rivals = [row for row in every if row.cell.operator in operators]
-    won = {row: group.is_tie for group in fastest_cells(rivals).values() for row in group.winners}
+    won = fastest_cells(rivals)
     lines = [_line(row, names[row], has_cache, won.get(row), filled) for row in listed]
     selected = (
         f"{' or '.join(kind for kind in KINDS if kind in only)}: {count_text(len(rows))} of {count_text(len(every))}"
