@@ -44,9 +44,7 @@ def build_host(made: Generated, launch: WarpLaunch, signature: Signature) -> Hos
         KernelCompileError: Warp cannot compile the kernel.
     """
     name = made.kernel.key
-    if not wp.is_cpu_available():
-        raise PlatformError(f"{name} cannot run on the CPU: this build of Warp has no CPU support.")
-    packed = pack(made, one_lane(made, launch), "cpu", "cpu")
+    packed = pack(made, one_lane(made, launch), "cpu", cpu_device(name))
     operations = [] if packed is None else [_operation(name, packed)]
     context = context_of(operations, range(len(signature.arrays)), take_error(made.threads))
     return HostPlan(
@@ -55,6 +53,17 @@ def build_host(made: Generated, launch: WarpLaunch, signature: Signature) -> Hos
         context=ctypes.addressof(context),
         alive=(context, packed),
     )
+
+
+def cpu_device(name: str) -> Any:
+    """Warp's CPU device.
+
+    Raises:
+        PlatformError: Warp has no CPU support.
+    """
+    if not wp.is_cpu_available():
+        raise PlatformError(f"{name} cannot run on the CPU: this Warp build does not include CPU support.")
+    return wp.get_device("cpu")
 
 
 def _operation(name: str, packed: PackedLaunch) -> Operation:

@@ -68,7 +68,7 @@ def warp_callable(
             on shapes, and on the values of parameters that are no arrays.
         num_outputs: Number of arrays returned, in/out arguments included.
         graph_mode: Changes nothing, nor do the three parameters for its modes: XLA decides what it records into CUDA
-            graphs.
+            graphs. They are attributes of the function, as Warp's are.
         vmap_method: As for :func:`bridge.numba_kernel`: each element of a batch is computed by itself. If the function
             makes temporaries, there is one call for each element, so that they share the memory of one.
         output_dims: Shape of the outputs, in elements: one for all, or a dict by name; by default the shape of the
@@ -157,7 +157,24 @@ def warp_callable(
 
         return run
 
-    return warp_wrapper(options, ("output_dims", "vmap_method"), program_of, types.SimpleNamespace(hashers=None))
+    return warp_wrapper(
+        options,
+        ("output_dims", "vmap_method"),
+        program_of,
+        types.SimpleNamespace(hashers=None),
+        ("warp_callable", id(definition), python_call, has_side_effect),
+        graph_mode=_graph_mode(graph_mode),
+        graph_cache_max=graph_cache_max,
+        in_out_argnames=tuple(in_out_argnames or ()),
+        stage_in_argnames=frozenset(stage_in_argnames or ()),
+        stage_out_argnames=frozenset(stage_out_argnames or ()),
+    )
+
+
+def _graph_mode(given: Any) -> Any:
+    """The mode as Warp's enumeration, whose default is to let XLA capture; older versions of Warp have none."""
+    modes = getattr(wp, "JaxCallableGraphMode", None)
+    return given if modes is None else modes.JAX if given is None else modes(given)
 
 
 def _call(
