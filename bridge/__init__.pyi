@@ -1,5 +1,6 @@
 """The public names of the bridge, and where each of them is: type checkers read this table, and so does the package."""
 
+from bridge.cuda.cuda_library import cuda_library as cuda_library
 from bridge.debug.mode import debug_mode as debug_mode
 from bridge.errors import AbiError as AbiError
 from bridge.errors import AbiWarning as AbiWarning

@@ -139,14 +139,14 @@ def _read(path: Path) -> bytes | None:
     """The object code in a file; None if it does not count."""
     try:
         with path.open("rb") as file:
-            is_own = _is_own(os.fstat(file.fileno()))
+            safe = is_own(os.fstat(file.fileno()))
             content = file.read()
     except OSError:
         return None
     digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    if is_own and code and digest == _digest(path, code):
+    if safe and code and digest == _digest(path, code):
         return code
-    what = "is damaged" if is_own else "belongs to another user, or others can write to it"
+    what = "is damaged" if safe else "belongs to another user, or others can write to it"
     warnings.warn(f"{path} {what}, so it does not count and is written anew.", RuntimeWarning, stacklevel=2)
     return None
 
@@ -158,15 +158,20 @@ def _write(path: Path, code: bytes) -> None:
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
             file.write(_digest(path, code) + code)
         os.replace(file.name, path)
-        with contextlib.suppress(FileNotFoundError):  # another process deletes them too
-            kept = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda each: each.stat().st_mtime)
-            for each in kept[:-KEPT]:
-                each.unlink(missing_ok=True)
+        delete_oldest(path)
     except OSError as error:
         _warn_once(
             f"the machine code of native handlers cannot be kept: {error}. So each process compiles it again, which "
             f"takes about a second. Set {VARIABLE} to a folder that can be written to."
         )
+
+
+def delete_oldest(path: Path) -> None:
+    """Keeps the latest of the files in the folder of a file that end as it does."""
+    with contextlib.suppress(FileNotFoundError):  # another process deletes them too
+        kept = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda each: each.stat().st_mtime)
+        for each in kept[:-KEPT]:
+            each.unlink(missing_ok=True)
 
 
 @functools.cache
@@ -180,7 +185,7 @@ def _digest(path: Path, code: bytes) -> bytes:
     return hashlib.sha256(path.name.encode() + code).digest()
 
 
-def _is_own(status: os.stat_result) -> bool:
+def is_own(status: os.stat_result) -> bool:
     """Whether the file belongs to this user, and no other user can write to it."""
     if not hasattr(os, "getuid"):
         return True
