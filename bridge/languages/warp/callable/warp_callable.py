@@ -121,7 +121,16 @@ def warp_callable(
     check_warp()
     wp.init()
     name = func.__name__
-    annotations, labels = inspect.get_annotations(func, eval_str=True), list(inspect.signature(func).parameters)
+    labels, known = list(inspect.signature(func).parameters), references(func)
+    try:
+        annotations = inspect.get_annotations(
+            func, eval_str=True, locals=known
+        )  # they may be text, and name a closure's
+    except NameError as error:
+        raise KernelTypeError(
+            f"{name}({', '.join(labels)}): an annotation refers to {error.name!r}, which is unknown where it is "
+            f"read, as annotations are text in this module. Use {error.name} in the body of the function, too."
+        ) from error
     if missing := [label for label in labels if label not in annotations]:
         raise KernelTypeError(
             f"{name}({', '.join(labels)}): {missing[0]!r} has no annotation, expected a type of Warp for each "
@@ -130,7 +139,7 @@ def warp_callable(
     arguments = [types.SimpleNamespace(label=label, type=annotations[label]) for label in labels]
     like_kernel: Any = LikeKernel(name, func, types.SimpleNamespace(args=arguments))
     parameters = parameters_of(like_kernel, num_outputs, in_out_argnames or ())
-    refers = tuple(references(func).values())  # such as kernels, which another cell of a notebook may define again
+    refers = tuple(known.values())  # such as kernels, which another cell of a notebook may define again
     definition = DEFINITIONS.define(
         LANGUAGE,
         (id(func), parameters, tuple(map(id, refers))),
