@@ -2,6 +2,7 @@
 
 The rooms, in the order of a call:
 
+- :mod:`bridge.adapters`: interfaces of other libraries, so that their code runs here.
 - :mod:`bridge.operator`: an operator with several kernels chooses one of them.
 - :mod:`bridge.languages`: a kernel of one language becomes a function of arrays, and is compiled for their types.
 - :mod:`bridge.kernel`: what all languages share: definitions, types of arguments, the identity of code, wrappers.

@@ -65,8 +65,8 @@ def python_of(row: Client) -> str:
 
 
 def environment(name: str, row: Client) -> Path:
-    """The Python of a client's environment, which is made once for the same requirements. Raises Missing."""
-    folder = PROJECT / ".nox" / f"client-{name}"
+    """The Python of a client's environment, which rows of a module share. Raises Missing."""
+    folder = PROJECT / ".nox" / f"client-{ALL[name].partition(':')[0].rpartition('.')[2]}"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     wanted = "\n".join((*row.requirements, (PROJECT / "pyproject.toml").read_text("utf-8")))
     installed = folder / f"installed-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
@@ -92,7 +92,7 @@ def run(name: str, row: Client, options: Sequence[str]) -> Found:
     except Missing as error:
         found.why = str(error)
         return found
-    folder = python.parents[1] / "run"
+    folder = python.parents[1] / f"run-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     variables = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

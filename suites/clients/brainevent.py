@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from suites.clients.client import Client, Edit, looped
@@ -36,6 +37,21 @@ CLIENT = Client(
     python=12,
     edits=(Edit("brainevent._op", r"from \.numba_ffi import numba_kernel", "from bridge import numba_kernel"),),
     tests=("-k", "numba", "--pyargs", "brainevent"),
-    sample=200,
+    sample=40,
     calls=calls,
 )
+
+OPERATORS = replace(
+    CLIENT,
+    edits=(
+        *CLIENT.edits,
+        Edit(
+            "brainevent._op",
+            r"from \.main import XLACustomKernel, KernelEntry",
+            "from bridge.adapters.brainevent import XLACustomKernel; from .main import KernelEntry",
+        ),
+    ),
+    tests=("-k", "numba", "--pyargs", "brainevent._dense.binary_test", "brainevent._fcn.binary_test"),
+    sample=12,
+)
+"""The same library: the operators that hold its kernels are the bridge's too."""

@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-ALL = {"brainevent": "suites.clients.brainevent"}
-"""The module of each client, which holds its row as ``CLIENT``."""
+ALL = {
+    "brainevent": "suites.clients.brainevent:CLIENT",
+    "brainevent-operators": "suites.clients.brainevent:OPERATORS",
+}
+"""Where the row of each client is: a module and a name."""
 
 CALLS = 100
 """Calls of a kernel that are timed together."""
@@ -56,7 +59,8 @@ class Client:
 
 def client(name: str) -> Client:
     """The row of a client."""
-    found: Client = importlib.import_module(ALL[name]).CLIENT
+    module, _, variable = ALL[name].partition(":")
+    found: Client = getattr(importlib.import_module(module), variable)
     return found
 
 
