@@ -60,11 +60,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _resolve(platform: str, description: str) -> int:
-    """Finds the kernel of a program from another process."""
+def _resolve(platform: str, description: str, code: str) -> int:
+    """Finds the kernel of a program from another process, or loads the code that the program holds."""
     from bridge.kernel.definitions import DEFINITIONS
 
-    return DEFINITIONS.resolve(platform, description)
+    return DEFINITIONS.resolve(platform, description, code)
 
 
 for _target in _TARGETS:

@@ -21,6 +21,7 @@ from bridge.errors import SignatureError as SignatureError
 from bridge.errors import UnavailableError as UnavailableError
 from bridge.errors import WarpUnavailableError as WarpUnavailableError
 from bridge.ffi.target import export_checks as export_checks
+from bridge.kernel.carried import export_for as export_for
 from bridge.kernel.definitions import release as release
 from bridge.languages.cuda_raw_kernel import cuda_raw_kernel as cuda_raw_kernel
 from bridge.languages.cutile_kernel import cutile_kernel as cutile_kernel
