@@ -49,7 +49,7 @@ def _copy_each_of(to, x):  # type: ignore[no-untyped-def]
 def _widened(x):  # type: ignore[no-untyped-def]
     def copied(x):  # type: ignore[no-untyped-def]
         wide = np.empty(x.shape, np.float32)
-        _copy_each(wide, x)
+        _copy_each(wide, x)  # type: ignore[no-untyped-call]
         return wide
 
     return copied if _is_half(x) else lambda x: x
@@ -62,4 +62,4 @@ def _sums_for(out):  # type: ignore[no-untyped-def]
 
 @overload(round_to)
 def _round_to(out, sums):  # type: ignore[no-untyped-def]
-    return (lambda out, sums: _copy_each(out, sums)) if _is_half(out) else lambda out, sums: None
+    return (lambda out, sums: _copy_each(out, sums)) if _is_half(out) else lambda out, sums: None  # type: ignore[no-untyped-call]
