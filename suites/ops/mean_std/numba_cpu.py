@@ -12,6 +12,7 @@ from suites.backends.numba_cpu import (
     block_sum,
     blocked_squares,
     blocked_sum,
+    sums_for,
 )
 
 
@@ -32,7 +33,7 @@ def mean_std_parallel(x, mean_out, std_out):
         total = x.dtype.type(0)
         for block in numba.prange(blocks):
             total += block_sum(x[block * BLOCK : (block + 1) * BLOCK])
-        mean = type(total)(total / x.size)
+        mean = sums_for(x[:0]).dtype.type(total / x.size)
         squares = x.dtype.type(0)
         for block in numba.prange(blocks):
             squares += block_squares(x[block * BLOCK : (block + 1) * BLOCK], mean)
