@@ -101,12 +101,12 @@ class _Session:
         self.screen.begin(len(cells), str(self._writer.path))
         for chunk in chunks(group_cells(cells), _CHUNK_CELLS):
             pool.prepare({_LABEL: [cell for group in chunk for cell in group]})
+            self.screen.step("prepare", sum(map(len, chunk)))
             for group in chunk:
                 for each in pool.time({_LABEL: group}, SECONDS, REPETITIONS)[_LABEL]:
-                    result = each.merge()
-                    self._writer.append(result)
+                    self.screen.show_record(self._writer.append(each.merge()))
                     self._left -= 1
-                    self.screen.show(result)
+                self.screen.step("time", len(group))
         self._writer.end(int(judge(load_run(self._writer.path), has_ended=True).exit))
 
     def end(self, refusal: str | None = None, *, interrupted: bool = False) -> SessionEnd:
@@ -133,4 +133,6 @@ class _Session:
             self._writer = RunWriter(self._path, header)
         except ReportError as error:
             raise SelectionError(f"--resume {self._resume}: {error}") from error
+        for record in previous.records:
+            self.screen.row(record)
         return set(completed(previous.records))

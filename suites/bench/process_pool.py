@@ -236,7 +236,7 @@ class ProcessPool:
         """Starts the processes; returns, for each label, the cells that its first process collected.
 
         Raises:
-            PoolError: A process cannot run.
+            PoolError: A process cannot run, or the selection fits no cell of any label.
         """
         for spec in self._specs:
             self._workers.append(_Worker(spec, self._scratch))
@@ -246,6 +246,9 @@ class ProcessPool:
         for worker in self._workers:
             assert worker.opened is not None
             first.setdefault(worker.spec.label, worker.opened)
+        refusals = [opened.refusal for opened in first.values() if opened.refusal]
+        if len(refusals) == len(first):
+            raise PoolError(refusals[-1])
         return first
 
     def prepare(self, cells: Mapping[str, Sequence[Cell]]) -> None:

@@ -110,7 +110,11 @@ def _bench(options: argparse.Namespace) -> Exit:
     if outcome.path is None:
         ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
         raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
-    code = _show_run(options, outcome.path, says=not outcome.interrupted)
+    code = _show_run(options, outcome.path, says=not outcome.interrupted, ends=False)
+    from reports.records.run_file import load_run
+    from suites.bench.verdicts import show_verdicts
+
+    show_verdicts(load_run(outcome.path), _show_command(options, outcome.path))
     _say_how_to_go_on(options, outcome)
     return Exit.COULD_NOT_RUN if outcome.refusal and code is Exit.FINE else code
 
@@ -204,7 +208,9 @@ def _clean(options: argparse.Namespace) -> Exit:
     return clean()
 
 
-def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True) -> Exit:
+def _show_run(
+    options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True, ends: bool = True
+) -> Exit:
     """Shows the tables of the run that a session recorded, and returns its exit code.
 
     Args:
@@ -212,6 +218,7 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
         path: The run file.
         says: Whether to print the doubts of the judgement. After an interruption the command prints how to go on.
         tables: Whether to show the tables.
+        ends: Whether to print the last line: how many cells there are, and where.
     """
     from reports.judgement import judge
     from reports.pages.run_page import page_of
@@ -227,6 +234,8 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
     for line in judgement.lines if says else ():
         print(visible(f"{options.prog}: {line}"), file=sys.stderr)
     count = len(last_by_cell(run.records))
+    if not ends:
+        return judgement.exit
     print(f"{count} cells, recorded in {path}; show them again: {_show_command(options, path)}", file=sys.stderr)
     return judgement.exit
 
