@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command that parsed options name. An error takes one line on standard error."""
-    from reports.render.page import show
-
     try:
         page, code = options.command(options)
+        from reports.render.page import show  # late: a run that is missing is said before pandas is imported
+
         show(page, options)
     except ReportError as error:
         _say(options, str(error))
@@ -60,12 +60,12 @@ def add_commands(commands: Any) -> None:
 
 
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
-    from reports.pages.run_page import list_page, page_of
-    from reports.render.page import Page
-
     if options.run is None:
         return _list(options)
     run = read_recorded(find_run(options.run, options.runs))
+    from reports.pages.run_page import list_page, page_of
+    from reports.render.page import Page
+
     records = select_records(run.records, options)
     judgement = _judge(run, records, options)
     if options.format == "benchmark-action":
@@ -80,11 +80,11 @@ def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
 
 
 def _report(options: argparse.Namespace) -> tuple["Page", Exit]:
+    runs = {name: read_recorded(find_run(name, options.runs)) for name in dict.fromkeys(options.run_names)}
     from reports.pages.run_table import run_table
     from reports.render.page import Page
     from reports.web.page_file import page_text
 
-    runs = {name: read_recorded(find_run(name, options.runs)) for name in dict.fromkeys(options.run_names)}
     # One run can have several names.
     unique = list({run.path.resolve(): run for run in runs.values()}.values())
     text = page_text([(run, select_records(run.records, options)) for run in unique])

@@ -20,7 +20,7 @@ from reports.cli import run as run_report
 from reports.errors import ReportError
 from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_options
 from reports.records.store import RUNS_VARIABLE, find_run
-from suites.cells.selection import Selection, SelectionError
+from suites.cells.selection import Selection, SelectionError, require_files
 from suites.commands.variables import require_known_variables
 from suites.processes.interruption import INTERRUPTION
 
@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         require_known_variables()
         if options.reads_runs:
             return run_report(options)
+        require_files(getattr(options, "operators", None) or ())
         if options.summary:
             from reports.render.page import check_summary
 
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"{options.prog}: interrupted.", file=sys.stderr)
     except Exception as error:
-        if _was_interrupted(error):
+        if INTERRUPTION.happened:  # a library made another exception of it
             print(f"{options.prog}: interrupted.", file=sys.stderr)
             return int(Exit.COULD_NOT_RUN)
         # Python would exit with 1, which means that a kernel is wrong or slower.
@@ -90,14 +91,6 @@ def selection_of(options: argparse.Namespace) -> Selection:
     selection = Selection.of(options)
     is_full = selection.sources and options.name == "validate"
     return replace(selection, profile=options.profile or ("full" if is_full else "quick"))
-
-
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Tells whether Ctrl-C caused an exception. During the import of an extension module it becomes an ImportError."""
-    return INTERRUPTION.happened or (
-        error is not None
-        and (isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__cause__ or error.__context__))
-    )
 
 
 def _bench(options: argparse.Namespace) -> Exit:
@@ -182,7 +175,8 @@ def _sanitize(options: argparse.Namespace) -> Exit:
 
     selection = replace(selection_of(options), device="cuda")
     require_sound(selection)
-    tables, code, reasons = sanitize(selection, tuple(TOOLS))
+    with INTERRUPTION.raises():
+        tables, code, reasons = sanitize(selection, tuple(TOOLS))
     show(Page.of(tables), options)
     for reason in reasons:
         print(f"{options.prog}: {reason}", file=sys.stderr)

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from reports import Record, RunFile, judge
 from reports.cli import comparison_page, read_recorded, select_pair
 from reports.errors import PolicyError
-from reports.gate.gate_page import gate_page
 from reports.gate.policy import FILE, TABLE, Policy, find_policy, parse_policy
 from reports.gate.ruling import Effect, GateDecision, decide_gate
 from reports.options import Exit
@@ -24,19 +24,20 @@ from reports.pages.alike import are_interleaved
 from reports.pages.compare import Comparison
 from reports.pages.compare import compare as compare_records
 from reports.records.store import runs_directory
-from reports.render.page import show
 from reports.render.visible import visible
 from reports.statistics.decision import MANY
 from reports.statistics.verdict_codes import Code, Verdict
-from suites.bench.command import PROCESSES
 from suites.bench.screen import Screen
 from suites.cells.selection import Selection
-from suites.compare.interleaving import RunPair, measure
 from suites.compare.names import TwoRevisions, TwoRuns, resolve_names, split_names
 from suites.compare.revisions.repository import SHORT
 from suites.compare.revisions.revision import Revision
 from suites.compare.revisions.revision_pair import RevisionPair, prepare_revisions
 from suites.errors import RevisionError
+from suites.processes.interruption import INTERRUPTION
+
+if TYPE_CHECKING:
+    from suites.compare.interleaving import RunPair
 
 
 def compare(options: argparse.Namespace) -> Exit:
@@ -66,11 +67,15 @@ def compare(options: argparse.Namespace) -> Exit:
         recorded = {str(run.headers[-1].device.platform) for run in runs}
         platforms = recorded if isinstance(pair, TwoRuns) else {options.device}
         decision = decide(policy, runs, options, platforms=platforms)
+        from reports.gate.gate_page import gate_page
+
         page, code = gate_page(decision, runs[0].headers[-1], runs[1].headers[-1], notes), decision.exit
         words = {Exit.FINE: "passes", Exit.WRONG: "fails", Exit.COULD_NOT_RUN: "could not decide"}
         lines = [*decision.lines, *decision.notes, words[code]]
     else:
         page, code, lines = comparison_page(runs, options, notes)
+    from reports.render.page import show
+
     show(page, options)
     if isinstance(pair, TwoRevisions) and measured.is_recorded:
         print(f"recorded in {measured.base.path} (base) and {measured.head.path} (head)", file=sys.stderr)
@@ -160,7 +165,10 @@ def _measure(pair: TwoRevisions, selection: Selection, options: argparse.Namespa
     def say(text: str) -> None:
         screen.print(f"kernel-bridge: {text}")
 
-    with tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as name:
+    with (
+        INTERRUPTION.raises(),
+        tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as name,
+    ):
         scratch = Path(name).resolve()
         say(f"comparing {pair.base[:SHORT]} (base) with {pair.head[:SHORT]} (head) on {selection.device}")
         with screen:
@@ -170,6 +178,9 @@ def _measure(pair: TwoRevisions, selection: Selection, options: argparse.Namespa
             )
             for note in revisions.notes:
                 say(f"note: {note}")
+            from suites.bench.command import PROCESSES  # late: what is refused before needs neither JAX nor a kernel
+            from suites.compare.interleaving import measure
+
             policy = _in_force(revisions) if options.gate else Policy()
             minutes = options.minutes or policy.minutes
             say(
