@@ -8,7 +8,7 @@ from reports import Record
 from reports.pages.columns import ratio_to_baseline_text
 from reports.pages.rows import BASELINE, CellRow, cell_rows
 from reports.records.cell import short_dtype
-from reports.render.units import TIMES, count_text, time_text
+from reports.render.units import ABSENT, TIMES, count_text, time_text
 from suites.bench.messages import Event, Started, Timed
 from suites.processes.progress import Progress
 
@@ -40,7 +40,8 @@ class Screen(Progress):
         if row.timing is None:
             self.print(f"{what} {record.status}: {' '.join((record.reason or '').split())}", "red")
             return
-        ratio = f"{ratio_to_baseline_text(row).text:>6}{TIMES}{BASELINE}" if row.ratio is not None else ""
+        text = ratio_to_baseline_text(row).text
+        ratio = f"{text:>6}{TIMES}{BASELINE}" if text not in ("", ABSENT) else ""
         self.print(f"{what} {time_text(row.timing.median_ns):>8} {ratio}".rstrip())
 
     def row(self, record: Record) -> CellRow:
