@@ -9,8 +9,9 @@ import numba
 import numpy as np
 import pytest
 
-from bridge.ffi.native import object_code, trampoline
+from bridge.ffi.native import object_code
 from bridge.ffi.native.object_code import prepared
+from bridge.ffi.native.trampoline import Trampoline
 from bridge.ffi.native.words import context_word
 from suites.unit import processes
 
@@ -137,13 +138,9 @@ def test_processes_share_a_folder_and_the_later_ones_compile_no_handler(tmp_path
     assert run(WITHOUT_COMPILER) == "[0.0, 2.0, 4.0]"
 
 
-@pytest.mark.parametrize("make", [trampoline._written, trampoline._compiled])
-def test_a_trampoline_passes_calls_on_and_can_be_turned(make):
+def test_a_trampoline_passes_calls_on_and_can_be_turned():
     one, two = CALL(lambda number: number + 1), CALL(lambda number: -number)
-    cell = (ctypes.c_int64 * 1)(ctypes.cast(one, ctypes.c_void_p).value)
-    made = make(ctypes.addressof(cell)) or pytest.skip("no code is written by hand for this system and processor")
-    owner, address = made
-    assert owner
-    assert CALL(address)(41) == 42
-    cell[0] = ctypes.cast(two, ctypes.c_void_p).value
-    assert CALL(address)(41) == -41
+    made = Trampoline(ctypes.cast(one, ctypes.c_void_p).value)
+    assert CALL(made.address)(41) == 42
+    made.point_at(ctypes.cast(two, ctypes.c_void_p).value)
+    assert CALL(made.address)(41) == -41

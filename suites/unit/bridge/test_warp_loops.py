@@ -157,6 +157,16 @@ def sum_that_decides(n: INDICES, x: VECTOR64, out: VECTOR64):
 
 
 @kernel
+def count_that_decides(n: INDICES, x: VECTOR64, out: VECTOR64):
+    r = wp.tid()
+    c = int(0)
+    for j in range(n[r]):
+        c += 1
+        if c > 2:
+            wp.atomic_add(out, r, x[j])
+
+
+@kernel
 def left_early(n: INDICES, x: VECTOR64, out: VECTOR64):
     r = wp.tid()
     s = f64(0.0)
@@ -196,7 +206,7 @@ def sine_of_a_tile(n: INDICES, x: VECTOR64, out: VECTOR64):
 RIGHT = [sums, sums_in_sums, sums_of_helpers, sums_of_vectors, elements]
 WRONG = [
     square_of_a_sum, sum_in_a_quotient, product, product_in_a_helper, minimum_by_if, sum_that_decides,
-    left_early, element_again, random_weights, sine_of_a_tile,
+    count_that_decides, left_early, element_again, random_weights, sine_of_a_tile,
 ]  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("x64")
