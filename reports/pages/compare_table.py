@@ -10,6 +10,7 @@ from reports.pages.compare import Comparison
 from reports.pages.groups import dtype_order, group_names
 from reports.pages.phrases import cells_text, ids_text, shorten
 from reports.pages.renames import rename_notes
+from reports.pages.run_notes import gpu_doubts
 from reports.records.cell import short_dtype
 from reports.records.header import Run
 from reports.render.layout import Column, Style, Table, Text
@@ -112,6 +113,7 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved:
         f"worth a verdict: {worth}, or three standard errors of the cell",
     ]
     for side, run in (("base", base), ("head", head)):
+        notes += [f"GPU before {side}: {doubt}" for doubt in gpu_doubts(run)]
         if run.host.load is not None:
             notes.append(f"load before {side}: {run.host.load:.2g} busy processes, {run.host.cores} cores")
     mean = geometric_mean([Ratio(one.ratio) for one in with_ratio if one.ratio])

@@ -17,6 +17,7 @@ from suites.bench.process_pool import PoolError, ProcessPool, WorkerSpec
 from suites.bench.screen import Screen
 from suites.cells.selection import Selection, SelectionError
 from suites.processes import isolation
+from suites.processes.gpu_lock import GpuLock
 from suites.processes.resuming import RunLock, continued_header, load_for_resume
 from suites.processes.session_end import SessionEnd
 
@@ -76,7 +77,7 @@ class _Session:
     def __init__(self, selection: Selection, resume: str | None) -> None:
         self.screen = Screen()
         self._resume, self._path = resume, None
-        self._lock = RunLock()
+        self._lock, self._gpu = RunLock(), GpuLock()
         if resume is not None:  # before any process starts
             try:
                 self._path = find_run(resume)
@@ -89,6 +90,7 @@ class _Session:
     def run(self, pool: ProcessPool) -> None:
         """Times all cells."""
         (opened,) = pool.open().values()
+        self._gpu.take(opened.run.device.uuid, self.screen.print)
         done = self._open(opened.run)
         assert self._writer is not None
         cells = [cell for cell in opened.cells if cell.key not in done]
@@ -119,6 +121,7 @@ class _Session:
     def close(self) -> None:
         """Closes the run file."""
         self._lock.release()
+        self._gpu.release()
         if self._writer is not None:
             self._writer.close()
 

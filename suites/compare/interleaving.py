@@ -38,6 +38,7 @@ from suites.compare.revisions.revision import BASE, HEAD, Revision
 from suites.compare.revisions.revision_pair import RevisionPair
 from suites.errors import RevisionError
 from suites.processes import isolation
+from suites.processes.gpu_lock import GpuLock
 from suites.timing.run_header import machine_load
 
 _ORDER = (BASE, HEAD, HEAD, BASE)
@@ -142,6 +143,8 @@ def measure(
                 )
     except PoolError as error:
         raise RevisionError(f"{error}{session.saved_files()}") from error
+    finally:
+        session.close()
     failure = session.save(ends=True)
     notes = [*session.refusals(), session.load_note(number * _EACH)]
     if left and not processes:
@@ -188,6 +191,7 @@ class _Session:
         self._selection = replace(selection, sources=revisions.sources)
         self._runs = runs
         self._screen = screen
+        self._gpu = GpuLock()
         self._session = new_run_id()
         # Ids of the same second have a random order, but the name `previous` must lead to the base.
         self._ids = dict(zip((BASE, HEAD), sorted((self._session, new_run_id())), strict=True))
@@ -226,10 +230,15 @@ class _Session:
         load = f"load of the machine {low:.1f} to {high:.1f} on {cores} cores{busy}"
         return f"{processes} processes of each revision; {load}"
 
+    def close(self) -> None:
+        """Lets the next command time on the GPU."""
+        self._gpu.release()
+
     def open(self, pool: ProcessPool) -> None:
         """Starts a pool, and learns the cells of both revisions from the first one."""
         self._loads.append(machine_load() or 0.0)
         opened = pool.open()
+        self._gpu.take(opened[HEAD].run.device.uuid, self._screen.print)
         for label, one in self._revisions.items():
             one.opened = one.opened or opened[label]
             one.pools.append({})

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from suites.unit.docs.pages import PROJECT, read
 from suites.unit.suites.git_repositories import OPERATORS, commit, git
