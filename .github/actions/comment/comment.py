@@ -1,6 +1,6 @@
 """Writes the summary of a job as a comment on a pull request of GitHub, and updates this comment afterwards.
 
-Usage: ``python reports/pull_request.py NUMBER SUMMARY TITLE``. It needs nothing but Python. ``GITHUB_TOKEN`` is the
+Usage: ``python comment.py NUMBER SUMMARY TITLE``. It needs nothing but Python. ``GITHUB_TOKEN`` is the
 token of the job. Without one, or where it may not write, as for a fork, the summary of the job stands alone.
 """
 
