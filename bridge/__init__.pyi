@@ -1,5 +1,6 @@
 """The public names of the bridge, and where each of them is: type checkers read this table, and so does the package."""
 
+from bridge.cuda.cuda_library import cuda_library as cuda_library
 from bridge.debug.mode import debug_mode as debug_mode
 from bridge.errors import AbiError as AbiError
 from bridge.errors import AbiWarning as AbiWarning
@@ -21,6 +22,7 @@ from bridge.errors import SignatureError as SignatureError
 from bridge.errors import UnavailableError as UnavailableError
 from bridge.errors import WarpUnavailableError as WarpUnavailableError
 from bridge.ffi.target import export_checks as export_checks
+from bridge.kernel.carried import export_for as export_for
 from bridge.kernel.definitions import release as release
 from bridge.languages.cuda_raw_kernel import cuda_raw_kernel as cuda_raw_kernel
 from bridge.languages.cutile_kernel import cutile_kernel as cutile_kernel

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bridge.compat.triton import LIBRARY, current, ir_of, scratch_pointers, source_of, view_of
+from bridge.cuda.carried_cubins import Cubin, cubins_of
 from bridge.cuda.cubins import (
     ALIGNMENT,
     CubinLanguage,
@@ -292,23 +293,36 @@ class _Triton(CubinLanguage[TritonDefinition]):
         content = "\n".join((_triton().__version__, repr(definition.scalars), repr(made)))
         of_block = definition.scratch_bytes(signature) if "tt.make_tensor_descriptor" in content else 0
         scratch = (of_block * math.prod(blocks_of(definition, options)),) if of_block else ()
-        return Compiled(content, lambda: self._load(definition, options, signature, of_block, made), scratch)
+        alignments = [*map(alignment_of, signature.arrays), *([DESCRIPTOR_ALIGNMENT] if scratch else [])]
 
-    def _load(
+        def compile_for(capability: int) -> TritonCode:
+            with self.refusing(definition):
+                code = definition.compile(signature, capability)
+            if code.scratch_bytes > of_block:
+                raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
+            return code
+
+        def cubin(capability: int) -> Cubin:
+            code = compile_for(capability)
+            return Cubin(code.content, code.symbol, launch_of(definition, (), options, code))
+
+        return Compiled(
+            content,
+            lambda: DevicePlan(
+                self._launches(definition, options, signature, compile_for, made), alignments, definition
+            ),
+            scratch,
+            carry=lambda: cubins_of(cubin, 0 in options.grid, alignments),
+        )
+
+    def _launches(
         self,
         definition: TritonDefinition,
         options: GridOptions,
         signature: Signature,
-        scratch: int,
+        compile_for: Callable[[int], TritonCode],
         made: dict[int, str],
-    ) -> DevicePlan:
-        def compile_for(capability: int) -> TritonCode:
-            with self.refusing(definition):
-                code = definition.compile(signature, capability)
-            if code.scratch_bytes > scratch:
-                raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
-            return code
-
+    ) -> list[Launch]:
         launches = []
         if 0 not in options.grid:
             handles, compiled = load_for_each_chip(
@@ -326,8 +340,7 @@ class _Triton(CubinLanguage[TritonDefinition]):
                     f"{', '.join(f'sm_{each}' for each in compiled)}. Let CUDA_VISIBLE_DEVICES name GPUs of one kind."
                 )
             launches.append(launch_of(definition, handles, options, code))
-        alignments = [*map(alignment_of, signature.arrays), *([DESCRIPTOR_ALIGNMENT] if scratch else [])]
-        return DevicePlan(launches, alignments, definition)
+        return launches
 
 
 def blocks_of(definition: TritonDefinition, options: GridOptions) -> tuple[int, int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,10 +14,11 @@ from bridge.errors import PlatformError
 from bridge.ffi.plans.device import DevicePlan, Launch
 from bridge.ffi.plans.host import HostPlan, python_plan
 from bridge.languages.warp.callable.recording import Operations
-from bridge.languages.warp.cpu_plan import ARGUMENTS, ITSELF, context_of, replay, take_error, tile_mutex, works_on_tiles
+from bridge.languages.warp.cpu_plan import take_error, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, device_launch, devices
 from bridge.languages.warp.dtypes import LOCK
 from bridge.languages.warp.launches import WarpLaunch
+from bridge.languages.warp.operations import ARGUMENTS, ITSELF, plan_of
 from bridge.languages.warp.packing import PackedLaunch, load
 
 
@@ -28,11 +28,8 @@ def plan_host(name: str, operations: Operations, buffers: Sequence[int], count: 
     codes = [loaded(code, op.launch.backward) if op.launch else None for op, code in operations]
     made = [replace(op, entry=code[-1]) if code else op for (op, _), code in zip(operations, codes, strict=True)]
     threads = max((code.threads for _, code in operations if code), default=1)
-    context, function = context_of(made, buffers, take_error(threads)), replay()
     shared = None in alive[1].uses or any(code and works_on_tiles(code) for _, code in operations)
-    mutex = tile_mutex() if shared else None
-    alive = context, function, codes, alive
-    return HostPlan(function.address, mutex, ctypes.addressof(context), alive)
+    return plan_of(made, buffers, take_error(threads), shared, (codes, alive))
 
 
 def plan_device(name: str, operations: Operations, buffers: Sequence[int], count: int, alive: Any) -> DevicePlan:
