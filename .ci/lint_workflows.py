@@ -1,5 +1,6 @@
-"""Checks the workflows of this repository and of its documentation with actionlint, zizmor and shellcheck.
+"""Checks the workflows and actions of this repository, and the workflows in its documentation.
 
+The tools are actionlint, zizmor and shellcheck.
 actionlint knows the syntax of workflows, their expressions and the inputs of actions. zizmor looks for what an attacker
 could use: actions that are not pinned, text of a pull request in a shell, permissions that a job does not need. Both
 take whole files. shellcheck takes each ``run`` step, because this build of actionlint cannot start it.
@@ -39,8 +40,8 @@ jobs:
 """
 """A workflow with a fault for each tool."""
 
-LABELS = ("gpu",)
-"""Labels of our own runners."""
+KNOWN = (r'label "gpu" is unknown', r'specifying action "\$/')
+"""What actionlint 1.7.7 does not know: labels of our own runners, and actions of the workflow's own repository."""
 
 FAULTS = {"actionlint": r'property "evnt" is not defined', "zizmor": "template-injection", "shellcheck": "SC2086"}
 """What each tool says about :data:`BROKEN`."""
@@ -80,11 +81,17 @@ def _files(project: Path) -> Iterator[Path]:
         yield from (project / ".github" / "workflows").glob(pattern)
 
 
+def actions(project: Path = PROJECT) -> dict[str, str]:
+    """The actions of the repository, by their paths."""
+    files = [project / "action.yml", *sorted((project / ".github" / "actions").glob("*/action.yml"))]
+    return {str(path.relative_to(project)): path.read_text("utf-8") for path in files}
+
+
 def steps(text: str) -> list[Step]:
-    """The ``run`` steps of a workflow, in order."""
+    """The ``run`` steps of a workflow, or of an action, in order."""
     workflow = yaml.safe_load(text)
     found = []
-    for job_name, job in workflow["jobs"].items():
+    for job_name, job in workflow.get("jobs", {"action": workflow.get("runs")}).items():
         for step in job.get("steps", []):
             if "run" in step:
                 env = _texts(workflow.get("env")) | _texts(job.get("env")) | _texts(step.get("env"))
@@ -98,15 +105,18 @@ def _texts(variables: dict[str, Any] | None) -> dict[str, str]:
 
 
 def complaints(text: str, actionlint: str) -> dict[str, str]:
-    """What the tools say about a workflow, by tool; a tool that finds nothing is not in it."""
+    """What the tools say about a workflow, by tool; a tool that finds nothing is not in it.
+
+    An action gets a workflow around it for actionlint, which takes no file of an action.
+    """
     found = {}
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch, ".github", "workflows", "workflow.yml")
         file.parent.mkdir(parents=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_text(_as_workflow(text), encoding="utf-8")
         done = _run([actionlint, str(file)])
         errors = [line for line in done.stdout.splitlines() if re.match(r"\S+:\d+:\d+ ", line)]
-        known = [line for line in errors if re.search(rf'label "({"|".join(LABELS)})" is unknown', line)]
+        known = [line for line in errors if re.search("|".join(KNOWN), line)]
         # It succeeds also where it finds no file.
         if (
             len(errors) > len(known)
@@ -114,6 +124,9 @@ def complaints(text: str, actionlint: str) -> dict[str, str]:
             or "Checking 1 workflow" not in done.stdout
         ):
             found["actionlint"] = done.stdout + done.stderr
+        if "jobs" not in yaml.safe_load(text):
+            file = Path(scratch, "action.yml")
+            file.write_text(text, encoding="utf-8")
         done = _run(["zizmor", "--offline", "--no-progress", "--quiet", "--collect=all", str(file)])
         if done.returncode:
             found["zizmor"] = done.stdout + done.stderr
@@ -121,6 +134,16 @@ def complaints(text: str, actionlint: str) -> dict[str, str]:
     if any(said):
         found["shellcheck"] = "\n".join(filter(None, said))
     return found
+
+
+def _as_workflow(text: str) -> str:
+    """Returns a workflow as it is, and for an action one with the same steps, and its inputs as those of a call."""
+    action = yaml.safe_load(text)
+    if "jobs" in action:
+        return text
+    inputs = {name: {"type": "string"} for name in action["inputs"]}
+    job = {"runs-on": "ubuntu-latest", "steps": action["runs"]["steps"]}
+    return yaml.safe_dump({"on": {"workflow_call": {"inputs": inputs}}, "permissions": {}, "jobs": {"action": job}})
 
 
 def _shellcheck(step: Step) -> str:
@@ -141,13 +164,15 @@ def main(actionlint: str) -> int:
     for tool in blind:
         print(f"{tool} does not find its fault in a broken workflow. It says: {proof.get(tool, 'nothing')}")
     failed = bool(blind)
-    found = workflows()
+    found = workflows() | actions()
     for name, text in found.items():
         for tool, said in complaints(text, actionlint).items():
             failed = True
             print(f"{name}: {tool}:\n{said}")
     if not failed:
-        print(f"{len(found)} workflows: {', '.join(FAULTS)} find nothing, and find the faults of a broken one")
+        print(
+            f"{len(found)} workflows and actions: {', '.join(FAULTS)} find nothing, and find the faults of a broken one"
+        )
     return 1 if failed else 0
 
 

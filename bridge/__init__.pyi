@@ -31,6 +31,7 @@ from bridge.languages.native.native_kernel import native_kernel as native_kernel
 from bridge.languages.numba.numba_kernel import numba_kernel as numba_kernel
 from bridge.languages.numba_cuda.numba_cuda_callable import numba_cuda_callable as numba_cuda_callable
 from bridge.languages.numba_cuda.numba_cuda_kernel import numba_cuda_kernel as numba_cuda_kernel
+from bridge.languages.triton_configurations import triton_configurations as triton_configurations
 from bridge.languages.triton_kernel import triton_kernel as triton_kernel
 from bridge.languages.tvm_ffi_kernel import tvm_ffi_kernel as tvm_ffi_kernel
 from bridge.languages.warp.callable.warp_callable import warp_callable as warp_callable

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command that parsed options name. An error takes one line on standard error."""
-    from reports.render.page import show
-
     try:
         page, code = options.command(options)
+        from reports.render.page import show  # late: a run that is missing is said before pandas is imported
+
         show(page, options)
     except ReportError as error:
         _say(options, str(error))
@@ -60,12 +60,12 @@ def add_commands(commands: Any) -> None:
 
 
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
-    from reports.pages.run_page import list_page, page_of
-    from reports.render.page import Page
-
     if options.run is None:
         return _list(options)
     run = read_recorded(find_run(options.run, options.runs))
+    from reports.pages.run_page import list_page, page_of
+    from reports.render.page import Page
+
     records = select_records(run.records, options)
     judgement = _judge(run, records, options)
     if options.format == "benchmark-action":
@@ -80,11 +80,11 @@ def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
 
 
 def _report(options: argparse.Namespace) -> tuple["Page", Exit]:
+    runs = {name: read_recorded(find_run(name, options.runs)) for name in dict.fromkeys(options.run_names)}
     from reports.pages.run_table import run_table
     from reports.render.page import Page
     from reports.web.page_file import page_text
 
-    runs = {name: read_recorded(find_run(name, options.runs)) for name in dict.fromkeys(options.run_names)}
     # One run can have several names.
     unique = list({run.path.resolve(): run for run in runs.values()}.values())
     text = page_text([(run, select_records(run.records, options)) for run in unique])
@@ -102,8 +102,8 @@ def _report(options: argparse.Namespace) -> tuple["Page", Exit]:
 
 def comparison_page(
     runs: tuple[RunFile, RunFile], options: argparse.Namespace, notes: Sequence[str] = ()
-) -> tuple["Page", Exit]:
-    """Returns the page of a comparison, and its exit code.
+) -> tuple["Page", Exit, list[str]]:
+    """Returns the page of a comparison, its exit code, and its last lines: which cells are worse, and what is open.
 
     Args:
         runs: Base and head.
@@ -115,37 +115,38 @@ def comparison_page(
     """
     from reports.pages.alike import are_interleaved
     from reports.pages.compare import compare
-    from reports.pages.compare_table import comparison_frame, comparison_table
+    from reports.pages.compare_table import comparison_frame, comparison_table, verdict_lines
+    from reports.pages.phrases import ids_text
     from reports.pages.run_page import doubt_tables
     from reports.render.page import Page
     from reports.statistics.verdict_codes import Verdict
 
-    base, head = (select_records(run.records, options) for run in runs)
-    interleaved = are_interleaved(base[-1].run, head[-1].run)
+    base, head = select_pair(runs, options)
+    headers = runs[0].headers[-1], runs[1].headers[-1]
+    interleaved = are_interleaved(*headers)
     comparisons = compare(base, head, interleaved=interleaved)
     # Of base, only missing and damaged results count: its wrong cells are fixed in head, or wrong there too.
     lost = [line for line in judge(runs[0], base).lines if line.startswith(("DAMAGED", "INCOMPLETE"))]
-    for line in lost:
-        _say(options, f"{runs[0].path}: {line}")
-    doubts = [*lost, *_judge(runs[1], head, options).lines]
+    doubts = [f"{runs[0].path}: {line}" for line in lost]
+    if head:
+        judged = judge(runs[1], head, selects=lambda cell: _is_selected(cell, options))
+        doubts += [f"{runs[1].path}: {line}" for line in judged.lines]
     absent = [one for one in comparisons if one.verdict is Verdict.MISSING]
     # Missing cells of head have a line of their own.
     undecided = [one for one in comparisons if one.is_undecided and one.verdict is not Verdict.MISSING]
     for text, cells in (("head has no result for", absent), ("nothing could be decided about", undecided)):
         if cells:
-            names = ", ".join(one.cell.id for one in cells[:3]) + (", ..." if len(cells) > 3 else "")
-            doubts.append(f"{text} {len(cells):,} of {len(comparisons):,} cells: {names}")
-            _say(options, doubts[-1])
-    if not any(one.is_compared for one in comparisons):
+            doubts.append(
+                f"{text} {len(cells):,} of {len(comparisons):,} cells: {ids_text([o.cell.id for o in cells])}"
+            )
+    if not any(one.is_compared or one.verdict is Verdict.NEW for one in comparisons):
         doubts.append("no cell of the two runs could be compared; the notes say why.")
-        _say(options, doubts[-1])
-    table = comparison_table(comparisons, base[-1].run, head[-1].run, interleaved=interleaved, notes=notes)
-    frame = comparison_frame(comparisons)
-    origin = f"kernel-bridge compare {base[-1].run.run_id} {head[-1].run.run_id}"
-    page = Page((*doubt_tables(doubts), table), frame, origin=origin)
-    if any(one.is_bad for one in comparisons):
-        return page, Exit.WRONG
-    return page, Exit.COULD_NOT_RUN if doubts else Exit.FINE
+    table = comparison_table(comparisons, *headers, interleaved=interleaved, notes=notes)
+    origin = f"kernel-bridge compare {headers[0].run_id} {headers[1].run_id}"
+    page = Page((*doubt_tables(doubts, "Not decided"), table), comparison_frame(comparisons), origin=origin)
+    is_worse = any(one.is_bad for one in comparisons)
+    code = Exit.WRONG if is_worse else Exit.COULD_NOT_RUN if doubts else Exit.FINE
+    return page, code, [*doubts, *verdict_lines(comparisons)]
 
 
 def _list(options: argparse.Namespace) -> tuple["Page", Exit]:
@@ -204,6 +205,17 @@ def _is_selected(cell: Cell, options: argparse.Namespace) -> bool:
 def _selected_values(options: argparse.Namespace) -> dict[str, list[Any]]:
     dtypes = [short_dtype(name) for name in options.dtype]
     return {"operator": options.operator, "backend": options.backend, "dtype": dtypes, "size": options.size}
+
+
+def select_pair(runs: tuple[RunFile, RunFile], options: argparse.Namespace) -> tuple[list[Record], list[Record]]:
+    """Returns the records of base and of head that the options select. One of the two may have none of them.
+
+    Raises:
+        RunNotFound: Neither run has a cell that fits the options.
+    """
+    chosen = {id(record) for record in select_records([*runs[0].records, *runs[1].records], options)}
+    base, head = ([record for record in run.records if id(record) in chosen] for run in runs)
+    return base, head
 
 
 def select_records(records: list[Record], options: argparse.Namespace) -> list[Record]:

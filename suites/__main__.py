@@ -30,6 +30,8 @@ def _foreign_module(home: Path) -> str | None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; returns the exit code, 3 if a package is missing."""
+    if arguments is None:
+        INTERRUPTION.install()
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         print(
@@ -43,7 +45,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 3
     if arguments is not None:
         return _run(arguments)
-    INTERRUPTION.install()
     lost = False
     try:
         code = _run(None)

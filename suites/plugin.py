@@ -165,15 +165,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: Any, settings: Any) -> bool | None:
-    """Limits the time of a check in a worker of a recorded session, in place of pytest-timeout."""
-    folder = getattr(item.config, "workerinput", {}).get("kb_notes")
-    if folder is None or item.path.parent != _CHECKS:
+    """Limits the time of a check in place of pytest-timeout; a worker of a recorded session notes why it ended one."""
+    if item.path.parent != _CHECKS:
         return None
+    folder = getattr(item.config, "workerinput", {}).get("kb_notes")
     from pytest_timeout import timeout_timer  # type: ignore[import-untyped]
 
     from suites.validate.time_limit import note_of, watch
 
-    note = note_of(folder, item.nodeid)
+    note = None if folder is None else note_of(folder, item.nodeid)
     item.cancel_timeout = watch(settings.timeout, note, lambda: timeout_timer(item, settings))
     return True
 

@@ -86,7 +86,8 @@ def assembly(compiled: Any, ordinal: int) -> str:
 
 def cubin(compiled: Any, capability: int) -> bytes:
     """The machine code of a kernel for a compute capability, such as 90, linked with its files."""
-    return bytes(LIBRARY.get(compiled, "_codelibrary.get_cubin")(cc=divmod(capability, 10)))
+    code = LIBRARY.get(compiled, "_codelibrary.get_cubin")(cc=divmod(capability, 10))
+    return bytes(getattr(code, "code", code))  # of cuda.core, where numba-cuda compiles by it
 
 
 def loaded(compiled: Any, ordinal: int) -> Any:

@@ -212,8 +212,10 @@ def _notes(policy: Policy, rulings: Sequence[Ruling], today: datetime.date) -> l
         elif excused:
             ids = ids_text([f"{one.cell.id} {one.verdict}" for one in excused])
             notes.append(f"the entry {text} excuses {ids}")
-        else:
+        elif any(entry.fits(each.comparison.cell) for each in rulings):
             notes.append(f"the entry {text} excuses nothing: remove it")
+        else:
+            notes.append(f"the entry {text} fits no cell of this comparison")
     fixed = [each.comparison.cell.id for each in rulings if each.comparison.verdict is Verdict.FIXED]
     if fixed:
         notes.append(f"wrong in base, right in head, so no times to compare: {ids_text(fixed)}")

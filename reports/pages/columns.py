@@ -206,10 +206,10 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
              " and 80th percentiles of its samples", drop=2)),
         Fact("high_s", "greatest median of a process; with one process, the 80th percentile of its samples",
              "timing.high_ns", _NUM, "s"),
-        Fact("ratio", "time divided by the time of `jnp` in the same process, median over processes", "ratio", _NUM, "",
+        Fact("ratio", "time divided by the time of `jnp`, each the median over processes", "ratio", _NUM, "",
              Shown(TIMES + BASELINE, ratio_to_baseline_text,
-             f"{TIMES}{BASELINE}: time divided by the time of {BASELINE} in the same process, median over processes;"
-             f" above 1 is slower than {BASELINE}; {TIED} where they cannot be told apart; {ABSENT} where {BASELINE}"
+             f"{TIMES}{BASELINE}: time divided by the time of {BASELINE}; above 1 is slower than {BASELINE};"
+             f" {TIED} where they cannot be told apart; {ABSENT} where {BASELINE}"
              " has no time of the same inputs, method and cache state")),
         Fact("ratio_low", "lower end of the 95 % interval of `ratio`, across processes", "compared.low", _NUM, "",
              Shown("95%", ratio_interval_text, f"95%: interval of {TIMES}{BASELINE}, Student's t across processes", 3)),

@@ -27,9 +27,10 @@ class Comparison:
         verdict: The verdict.
         code: The reason in one word.
         reason: The reason as text; None for SAME, FASTER and SLOWER.
-        base_ns: Median of base, ns per call; None if base did not pass.
-        head_ns: Median of head, ns per call; None if head did not pass.
-        ratio: Time of head divided by time of base, for cells that were compared, else None. Above 1 head is slower.
+        base_ns: Time of base, ns per call: the geometric mean over the processes that were compared, else the median.
+            None if base did not pass.
+        head_ns: The same for head.
+        ratio: `head_ns` divided by `base_ns`, for cells that were compared, else None. Above 1 head is slower.
         low: Lower end of the 95 % interval of the ratio; None with fewer than three pairs.
         high: Upper end; None with fewer than three pairs.
         p: The p-value for the direction of the ratio, adjusted for the number of cells.
@@ -125,6 +126,7 @@ def compare(
         comparisons[index] = replace(
             comparisons[index], verdict=own.verdict, code=own.code, reason=_REASONS.get(own.code), ratio=own.ratio,
             low=own.low, high=own.high, p=own.p,
+            base_ns=own.base_ns or comparisons[index].base_ns, head_ns=own.head_ns or comparisons[index].head_ns,
         )  # fmt: skip
     return comparisons
 

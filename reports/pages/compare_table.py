@@ -8,11 +8,13 @@ import pandas as pd
 
 from reports.pages.compare import Comparison
 from reports.pages.groups import dtype_order, group_names
-from reports.pages.phrases import cells_text, shorten
+from reports.pages.phrases import cells_text, ids_text, shorten
+from reports.pages.renames import rename_notes
+from reports.pages.run_notes import gpu_doubts
 from reports.records.cell import short_dtype
 from reports.records.header import Run
 from reports.render.layout import Column, Style, Table, Text
-from reports.render.units import count_text, interval_text, percent_text, ratio_text, time_text
+from reports.render.units import TIMES, count_text, interval_text, percent_text, ratio_text, time_text
 from reports.statistics.decision import limits_in_force
 from reports.statistics.intervals import Ratio
 from reports.statistics.means import geometric_mean
@@ -48,7 +50,7 @@ def comparison_table(
     # Cells are compared across versions of their operator.
     cells = [msgspec.structs.replace(one.cell, operator_version=0) for one in comparisons]
     rows = []
-    for group, one in sorted(zip(group_names(cells), comparisons, strict=True), key=lambda pair: _order(*pair)):
+    for group, one in sorted(zip(group_names(cells), comparisons, strict=True), key=lambda pair: worst_first(*pair)):
         if effects is None or id(one) in effects:
             rows.append((Text(group), *_texts(one), *([effects[id(one)]] if effects is not None else [])))
     title = f"Comparison of {_run_text(base)} (base) and {_run_text(head)} (head)"
@@ -73,6 +75,22 @@ def comparison_frame(comparisons: Sequence[Comparison]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def verdict_lines(comparisons: Sequence[Comparison]) -> list[str]:
+    """Returns the wrong and the slower cells by name, then one line with the number of cells of each verdict."""
+    lines = []
+    for verdict in (Verdict.SLOWER, Verdict.BROKEN):
+        own = sorted((one for one in comparisons if one.verdict is verdict), key=lambda one: worst_first("", one))
+        if own:
+            factors = [f" {ratio_text(one.ratio)}{TIMES}" if one.ratio else "" for one in own]
+            lines.append(f"{verdict}: {ids_text([one.cell.id + text for one, text in zip(own, factors, strict=True)])}")
+    return [*lines, _count_line(comparisons)]
+
+
+def _count_line(comparisons: Sequence[Comparison]) -> str:
+    verdicts = Counter(one.verdict for one in comparisons)
+    return "cells: " + ", ".join(f"{count_text(verdicts[name])} {name}" for name in Verdict if verdicts[name])
+
+
 def _texts(one: Comparison) -> tuple[Text, ...]:
     code = "" if one.code in (Code.WITHIN, Code.BEYOND) else f" {one.code}"
     texts = (
@@ -88,13 +106,15 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved:
     platforms = sorted({run.device.platform for run in (base, head)})
     worth = ", ".join(f"{percent_text(smallest[name])}% on {name}" for name in platforms)
     notes = [
-        "head/base: time of head divided by time of base, in pairs of processes; above 1 head is slower"
+        "head/base: time of head divided by time of base, each the geometric mean over the pairs of processes; above 1"
+        " head is slower"
         if interleaved
         else "sessions: the runs were recorded one after the other, and the machine may have changed between, so only"
         " large differences are decided; above 1 head is slower",
         f"worth a verdict: {worth}, or three standard errors of the cell",
     ]
     for side, run in (("base", base), ("head", head)):
+        notes += [f"GPU before {side}: {doubt}" for doubt in gpu_doubts(run)]
         if run.host.load is not None:
             notes.append(f"load before {side}: {run.host.load:.2g} busy processes, {run.host.cores} cores")
     mean = geometric_mean([Ratio(one.ratio) for one in with_ratio if one.ratio])
@@ -106,8 +126,7 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved:
             f"geometric mean of the ratio: {ratio_text(mean.mean)} over {cells_text(mean.count)}; {count_text(slower)}"
             " SLOWER in head"
         )
-    verdicts = Counter(one.verdict for one in comparisons)
-    notes.append("cells: " + ", ".join(f"{count_text(verdicts[name])} {name}" for name in Verdict if verdicts[name]))
+    notes.append(_count_line(comparisons))
     for side, run in (("base", base), ("head", head)):
         changed = " with uncommitted changes" if run.source.dirty else ""
         notes.append(f"{side}: {_run_text(run)}{changed}, {run.device.kind}, {run.host.cpu}, started {run.started}")
@@ -117,6 +136,7 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved:
         if base.versions.get(name) != head.versions.get(name)
     ]
     notes += ["versions that differ: " + ", ".join(versions)] if versions else []
+    notes += rename_notes(comparisons)
     reasons: dict[tuple[Verdict, Code, str], list[str]] = defaultdict(list)
     for one in comparisons:
         if one.reason:
@@ -131,5 +151,13 @@ def _run_text(run: Run) -> str:
     return f"{run.run_id} (commit {run.source.commit[:12]})" if run.source.commit else run.run_id
 
 
-def _order(group: str, one: Comparison) -> tuple[str, tuple[str, int], int, str]:
-    return group, dtype_order(one.cell.dtype), one.cell.size, one.cell.backend
+def worst_first(group: str, one: Comparison) -> tuple[object, ...]:
+    """Returns a sort key: wrong and slower cells first, then what is not decided, then the others."""
+    where = group, dtype_order(one.cell.dtype), one.cell.size, one.cell.backend
+    return _SEVERITY.index(one.verdict), -(one.ratio or 0) if one.is_bad or one.is_undecided else 0, *where
+
+
+_SEVERITY = (
+    Verdict.BROKEN, Verdict.SLOWER, Verdict.MISSING, Verdict.NOT_COMPARABLE, Verdict.UNSURE, Verdict.SAME,
+    Verdict.FASTER, Verdict.FIXED, Verdict.NEW,
+)  # fmt: skip

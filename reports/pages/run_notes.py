@@ -39,7 +39,16 @@ def _device_text(run: Run) -> str:
     device = run.device
     parts = [f"{device.kind} ({device.platform}:{device.ordinal})"]
     parts += [f"{name} {value}" for name, value in (("driver", device.driver), ("CUDA", device.cuda)) if value]
+    parts += [f"clock {device.sm_clock_mhz} MHz"] if device.sm_clock_mhz else []
+    parts += gpu_doubts(run)
     return ", ".join(parts)
+
+
+def gpu_doubts(run: Run) -> list[str]:
+    """Returns what else may have changed the times on a GPU when the run started."""
+    others = run.device.other_processes
+    doubts = [f"{others} processes of others used it"] if others else []
+    return doubts + (["it was slowed down by hardware, heat or power"] if run.device.is_slowed else [])
 
 
 def _host_text(run: Run) -> str:

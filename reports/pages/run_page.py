@@ -42,9 +42,9 @@ def origin_of(records: Sequence[Record]) -> str:
     return f"kernel-bridge show {records[-1].run.run_id}"
 
 
-def doubt_tables(doubts: Sequence[str]) -> list[Table]:
+def doubt_tables(doubts: Sequence[str], title: str = "This run is no proof") -> list[Table]:
     """Returns a table of the missing and damaged parts of a run; no table for a complete run."""
     if not doubts:
         return []
     rows = tuple((Text(doubt, Style.BAD),) for doubt in doubts)
-    return [Table("This run is no proof", (Column("why", align="left"),), rows, role="alarm")]
+    return [Table(title, (Column("why", align="left"),), rows, role="alarm")]

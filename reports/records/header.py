@@ -23,6 +23,8 @@ class Device(Part, frozen=True, kw_only=True):
         l2_bytes: Size of the L2 cache.
         sm_clock_mhz: Clock of the multiprocessors when the run started.
         memory_bytes: Size of its memory.
+        other_processes: Processes of others that used it when the run started; None where that is not known.
+        is_slowed: Whether hardware, heat or power slowed it down then; None where that is not known.
     """
 
     platform: Platform
@@ -34,6 +36,8 @@ class Device(Part, frozen=True, kw_only=True):
     l2_bytes: Whole | None = None
     sm_clock_mhz: Whole | None = None
     memory_bytes: Whole | None = None
+    other_processes: Whole | None = None
+    is_slowed: bool | None = None
 
 
 class Host(Part, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ alike, so it cancels in their ratio. All statistics are computed on logarithms o
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,8 @@ class Decision:
         p: The p-value for the direction of the ratio, adjusted for the number of cells; None with fewer than three
             pairs.
         pairs: The number of pairs; for two sessions, the smaller number of processes.
+        base_ns: The geometric mean of the times of base that were compared; None without a pair.
+        head_ns: The same for head: divided by `base_ns` it is the ratio.
     """
 
     verdict: Verdict
@@ -82,6 +84,8 @@ class Decision:
     high: float | None = None
     p: float | None = None
     pairs: int = 0
+    base_ns: float | None = None
+    head_ns: float | None = None
 
 
 def decide(
@@ -125,7 +129,11 @@ def decide(
         for one, p in zip(decidable, _adjusted([getattr(one, direction) for one in decidable]), strict=True):
             setattr(one, direction, p)
     return [
-        _decision(one, least_effects[cell.platform], large_effects[cell.platform], q)
+        replace(
+            _decision(one, least_effects[cell.platform], large_effects[cell.platform], q),
+            base_ns=one.middles and _ratio(one.middles[0]),
+            head_ns=one.middles and _ratio(one.middles[1]),
+        )
         for cell, one in zip(cells, evidence, strict=True)
     ]
 
@@ -150,13 +158,15 @@ class _Evidence:
         base = np.log([cell.base[number] for number in numbers])
         head = np.log([*cell.head.values()] if sessions else [cell.head[number] for number in numbers])
         self.pairs, self.sessions = min(len(base), len(head)), sessions
+        self.middles: tuple[float, float] | None = None
         if not self.pairs:
             return
         differences = (head[:, None] - base[None, :]).ravel() if sessions else head - base
         self.least, self.most, middle = differences.min(), differences.max(), float(np.median(differences))
         agree = not sessions and self.pairs >= MANY and self.least * self.most > 0
         self.agreed = middle if agree and abs(middle) >= np.log1p(_MIDDLE) else 0.0
-        self.shift = float(head.mean() - base.mean())
+        self.middles = float(base.mean()), float(head.mean())
+        self.shift = self.middles[1] - self.middles[0]
         if self.pairs < LEAST:
             return
         from scipy import special

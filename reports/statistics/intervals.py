@@ -16,9 +16,9 @@ CONFIDENCE = 0.95
 class Ratio:
     """The time of one cell divided by the time of another.
 
-    The value is the median over the processes, so one disturbed process does not change it. The interval is Student's t
-    on the logarithms, which a disturbed process widens: with 3 to 5 processes there is no 95 % interval by ranks. The
-    interval always includes the value.
+    The value is the quotient of the two times as tables print them, each the median over the processes: one disturbed
+    process hardly changes it. The interval is Student's t on the logarithms of the ratios in each process, which a
+    disturbed process widens: with 3 to 5 processes there is no 95 % interval by ranks. It always includes the value.
 
     Attributes:
         value: The ratio.
@@ -59,10 +59,10 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
         ours: The time of the first cell in each process, above zero, at least one.
         theirs: The time of the second cell in each process.
     """
-    if len(ours) != len(theirs):
-        return Ratio(statistics.median(ours) / statistics.median(theirs))
+    value, count = statistics.median(ours) / statistics.median(theirs), len(ours)
+    if count != len(theirs):
+        return Ratio(value)
     paired = tuple(one / other for one, other in zip(ours, theirs, strict=True))
-    value, count = statistics.median(paired), len(paired)
     if count < LEAST:
         return Ratio(value, paired=paired)
     logarithms = [math.log(each) for each in paired]

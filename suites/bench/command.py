@@ -17,6 +17,7 @@ from suites.bench.process_pool import PoolError, ProcessPool, WorkerSpec
 from suites.bench.screen import Screen
 from suites.cells.selection import Selection, SelectionError
 from suites.processes import isolation
+from suites.processes.gpu_lock import GpuLock
 from suites.processes.resuming import RunLock, continued_header, load_for_resume
 from suites.processes.session_end import SessionEnd
 
@@ -76,7 +77,7 @@ class _Session:
     def __init__(self, selection: Selection, resume: str | None) -> None:
         self.screen = Screen()
         self._resume, self._path = resume, None
-        self._lock = RunLock()
+        self._lock, self._gpu = RunLock(), GpuLock()
         if resume is not None:  # before any process starts
             try:
                 self._path = find_run(resume)
@@ -89,6 +90,7 @@ class _Session:
     def run(self, pool: ProcessPool) -> None:
         """Times all cells."""
         (opened,) = pool.open().values()
+        self._gpu.take(opened.run.device.uuid, self.screen.print)
         done = self._open(opened.run)
         assert self._writer is not None
         cells = [cell for cell in opened.cells if cell.key not in done]
@@ -101,12 +103,12 @@ class _Session:
         self.screen.begin(len(cells), str(self._writer.path))
         for chunk in chunks(group_cells(cells), _CHUNK_CELLS):
             pool.prepare({_LABEL: [cell for group in chunk for cell in group]})
+            self.screen.step("prepare", sum(map(len, chunk)))
             for group in chunk:
                 for each in pool.time({_LABEL: group}, SECONDS, REPETITIONS)[_LABEL]:
-                    result = each.merge()
-                    self._writer.append(result)
+                    self.screen.show_record(self._writer.append(each.merge()))
                     self._left -= 1
-                    self.screen.show(result)
+                self.screen.step("time", len(group))
         self._writer.end(int(judge(load_run(self._writer.path), has_ended=True).exit))
 
     def end(self, refusal: str | None = None, *, interrupted: bool = False) -> SessionEnd:
@@ -119,6 +121,7 @@ class _Session:
     def close(self) -> None:
         """Closes the run file."""
         self._lock.release()
+        self._gpu.release()
         if self._writer is not None:
             self._writer.close()
 
@@ -133,4 +136,6 @@ class _Session:
             self._writer = RunWriter(self._path, header)
         except ReportError as error:
             raise SelectionError(f"--resume {self._resume}: {error}") from error
+        for record in previous.records:
+            self.screen.row(record)
         return set(completed(previous.records))

@@ -31,12 +31,14 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
         run: The header of a run that would start now.
         cells: The cells that can be timed, in their order.
         skipped: The cells that cannot run here, as records.
+        refusal: Why the selection fits no cell; then the process has none. One of two revisions may lack a name.
     """
 
     protocol: int
     run: Run
     cells: list[Cell]
     skipped: list[CellResult]
+    refusal: str | None = None
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):

@@ -44,6 +44,7 @@ from suites.bench.messages import (
     write,
 )
 from suites.cells.case import SEED
+from suites.processes.time_limit import Overtime, TimeLimit
 
 _PATIENCE_S = 120.0
 """Seconds that a process may take for anything else than a cell: imports, collection, a roof."""
@@ -86,7 +87,6 @@ class _Worker:
         self.opened: Opened | None = None
         self._order: list[Cell] = []
         self._started: Cell | None = None
-        self._heard = time.monotonic()
         self._running = SharedIndex()
         self.events, events = Pipe(duplex=False)
         orders, self._orders = Pipe(duplex=False)
@@ -106,11 +106,12 @@ class _Worker:
         finally:
             events.close()
             orders.close()
+        self._limit: TimeLimit | None = None
 
     def send(self, order: Order) -> None:
         """Gives an order."""
         self._order = list(order.cells) if isinstance(order, Prepare | TimeCells) else []
-        self._heard = time.monotonic()
+        self._limit = None
         self._running.set(SharedIndex.NONE)
         with contextlib.suppress(BrokenPipeError):  # the process is dead, which the next read reports
             write(self._orders, order)
@@ -124,11 +125,13 @@ class _Worker:
         """
         if not self.events.poll(1.0):
             # Processes that import at the same time slow each other down.
-            limit = timeout_s if self.cell is not None else max(_PATIENCE_S, timeout_s)
-            if time.monotonic() - self._heard > limit:
-                self._give_up(limit)
+            seconds = timeout_s if self.cell is not None else max(_PATIENCE_S, timeout_s)
+            if self._limit is None or self._limit.seconds != seconds:
+                self._limit = TimeLimit(seconds, self.process.pid)
+            if over := self._limit.overtime():
+                self._give_up(over)
             return None
-        self._heard = time.monotonic()
+        self._limit = None
         event = read(self.events)
         if event is None:
             self.process.wait()
@@ -145,11 +148,11 @@ class _Worker:
                 raise PoolError(reason)
         return event
 
-    def _give_up(self, seconds: float) -> None:
+    def _give_up(self, over: Overtime) -> None:
         self.kill()
         if self.cell is None:
-            raise PoolError(f"a timing process was silent for {seconds:g} s; {self.last_words()}")
-        raise _Lost(self.cell, Status.TIMEOUT, f"ended after {seconds:g} s")
+            raise PoolError(f"a timing process was silent: {over.reason}; {self.last_words()}")
+        raise _Lost(self.cell, over.status, over.reason)
 
     @property
     def cell(self) -> Cell | None:
@@ -236,7 +239,7 @@ class ProcessPool:
         """Starts the processes; returns, for each label, the cells that its first process collected.
 
         Raises:
-            PoolError: A process cannot run.
+            PoolError: A process cannot run, or the selection fits no cell of any label.
         """
         for spec in self._specs:
             self._workers.append(_Worker(spec, self._scratch))
@@ -246,6 +249,9 @@ class ProcessPool:
         for worker in self._workers:
             assert worker.opened is not None
             first.setdefault(worker.spec.label, worker.opened)
+        refusals = [opened.refusal for opened in first.values() if opened.refusal]
+        if len(refusals) == len(first):
+            raise PoolError(refusals[-1])
         return first
 
     def prepare(self, cells: Mapping[str, Sequence[Cell]]) -> None:

@@ -29,7 +29,7 @@ from suites.cells.case import SEED, Case
 from suites.cells.grid import why_skipped
 from suites.cells.runnable import require_runnable
 from suites.cells.selection import Selection
-from suites.errors import SelectionError
+from suites.errors import CatalogueError, SelectionError
 from suites.processes.preflight import require_sound
 from suites.timing import run_header
 from suites.timing.timed_selection import timed_cells
@@ -53,10 +53,16 @@ def main(arguments: Sequence[str]) -> int:
 
 def _open(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
     """Loads the operators, and sends the list of their cells; returns the cells that can be timed."""
-    require_sound(selection)
-    cases = timed_cells(selection)
-    if not (selection.part and not cases):  # a part may have no cell
-        require_runnable(selection, cases)
+    cases, refusal = [], None
+    try:
+        require_sound(selection)
+        cases = timed_cells(selection)
+        if not (selection.part and not cases):  # a part may have no cell
+            require_runnable(selection, cases)
+    except CatalogueError:
+        raise
+    except SelectionError as error:
+        cases, refusal = [], str(error)
     reasons = {case.cell.key: reason for case in cases if (reason := why_skipped(case))}
     skipped = [
         CellResult(
@@ -67,7 +73,7 @@ def _open(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
     ]
     runnable = {case.cell.key: case for case in cases if case.cell.key not in reasons}
     header = run_header.header(selection, selection.profile)
-    conductor.send(Opened(PROTOCOL, header, [case.cell for case in runnable.values()], skipped))
+    conductor.send(Opened(PROTOCOL, header, [case.cell for case in runnable.values()], skipped, refusal))
     return runnable
 
 

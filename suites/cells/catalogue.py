@@ -17,6 +17,7 @@ from types import ModuleType
 
 from bridge import XLACustomKernel
 from suites import ops
+from suites.cells.selection import require_files
 from suites.declare.contradictions import verify
 from suites.declare.operator import Operator
 from suites.errors import CatalogueError as CatalogueError
@@ -99,10 +100,9 @@ def check(platform: str, names: Collection[str] = ()) -> None:
 
 
 def _import(source: str) -> ModuleType:
+    require_files([source])
     path = Path(source)
     is_file = path.suffix == ".py"
-    if is_file and not path.is_file():
-        raise CatalogueError(f"{source}: there is no such file.")
     if not is_file and path.is_dir() and not source.isidentifier():
         raise CatalogueError(f"{source}: is a folder. Give the path of a Python file, or the name of a module.")
     try:

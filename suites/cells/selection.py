@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.records.cell import short_dtype
+from suites.errors import CatalogueError
 from suites.errors import SelectionError as SelectionError
 
 if TYPE_CHECKING:
@@ -97,6 +100,17 @@ class Selection:
     def __str__(self) -> str:
         """Returns the options as the user types them, for messages."""
         return " ".join([*self.sources, *self._words("--"), f"--device {self.device}"])
+
+
+def require_files(sources: Sequence[str]) -> None:
+    """Requires that files with operators exist, before imports take seconds.
+
+    Raises:
+        CatalogueError: One does not.
+    """
+    for source in sources:
+        if source.endswith(".py") and not Path(source).is_file():
+            raise CatalogueError(f"{source}: there is no such file.")
 
 
 def part_text(part: tuple[int, int]) -> str:

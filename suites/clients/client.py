@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 ALL = {
     "brainevent": "suites.clients.brainevent:CLIENT",
     "brainevent-operators": "suites.clients.brainevent:OPERATORS",
+    "warp": "suites.clients.warp:CLIENT",
+    "nvalchemi": "suites.clients.nvalchemi:CLIENT",
 }
 """Where the row of each client is: a module and a name."""
 

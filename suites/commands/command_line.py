@@ -20,7 +20,7 @@ from reports.cli import run as run_report
 from reports.errors import ReportError
 from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_options
 from reports.records.store import RUNS_VARIABLE, find_run
-from suites.cells.selection import Selection, SelectionError
+from suites.cells.selection import Selection, SelectionError, require_files
 from suites.commands.variables import require_known_variables
 from suites.processes.interruption import INTERRUPTION
 
@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         require_known_variables()
         if options.reads_runs:
             return run_report(options)
+        require_files(getattr(options, "operators", None) or ())
         if options.summary:
             from reports.render.page import check_summary
 
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"{options.prog}: interrupted.", file=sys.stderr)
     except Exception as error:
-        if _was_interrupted(error):
+        if INTERRUPTION.happened:  # a library made another exception of it
             print(f"{options.prog}: interrupted.", file=sys.stderr)
             return int(Exit.COULD_NOT_RUN)
         # Python would exit with 1, which means that a kernel is wrong or slower.
@@ -92,14 +93,6 @@ def selection_of(options: argparse.Namespace) -> Selection:
     return replace(selection, profile=options.profile or ("full" if is_full else "quick"))
 
 
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Tells whether Ctrl-C caused an exception. During the import of an extension module it becomes an ImportError."""
-    return INTERRUPTION.happened or (
-        error is not None
-        and (isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__cause__ or error.__context__))
-    )
-
-
 def _bench(options: argparse.Namespace) -> Exit:
     selection = selection_of(options)
     _announce(f"timing the {selection.profile} profile on {options.device}; each kernel is checked first")
@@ -110,7 +103,11 @@ def _bench(options: argparse.Namespace) -> Exit:
     if outcome.path is None:
         ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
         raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
-    code = _show_run(options, outcome.path, says=not outcome.interrupted)
+    code = _show_run(options, outcome.path, says=not outcome.interrupted, ends=False)
+    from reports.records.run_file import load_run
+    from suites.bench.verdicts import show_verdicts
+
+    show_verdicts(load_run(outcome.path), _show_command(options, outcome.path))
     _say_how_to_go_on(options, outcome)
     return Exit.COULD_NOT_RUN if outcome.refusal and code is Exit.FINE else code
 
@@ -178,7 +175,8 @@ def _sanitize(options: argparse.Namespace) -> Exit:
 
     selection = replace(selection_of(options), device="cuda")
     require_sound(selection)
-    tables, code, reasons = sanitize(selection, tuple(TOOLS))
+    with INTERRUPTION.raises():
+        tables, code, reasons = sanitize(selection, tuple(TOOLS))
     show(Page.of(tables), options)
     for reason in reasons:
         print(f"{options.prog}: {reason}", file=sys.stderr)
@@ -204,7 +202,9 @@ def _clean(options: argparse.Namespace) -> Exit:
     return clean()
 
 
-def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True) -> Exit:
+def _show_run(
+    options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True, ends: bool = True
+) -> Exit:
     """Shows the tables of the run that a session recorded, and returns its exit code.
 
     Args:
@@ -212,6 +212,7 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
         path: The run file.
         says: Whether to print the doubts of the judgement. After an interruption the command prints how to go on.
         tables: Whether to show the tables.
+        ends: Whether to print the last line: how many cells there are, and where.
     """
     from reports.judgement import judge
     from reports.pages.run_page import page_of
@@ -227,6 +228,8 @@ def _show_run(options: argparse.Namespace, path: Path, *, says: bool = True, tab
     for line in judgement.lines if says else ():
         print(visible(f"{options.prog}: {line}"), file=sys.stderr)
     count = len(last_by_cell(run.records))
+    if not ends:
+        return judgement.exit
     print(f"{count} cells, recorded in {path}; show them again: {_show_command(options, path)}", file=sys.stderr)
     return judgement.exit
 

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-from rich.console import Console
 
 from reports import Record, RunFile, judge
-from reports.cli import comparison_page, read_recorded, select_records
+from reports.cli import comparison_page, read_recorded, select_pair
 from reports.errors import PolicyError
-from reports.gate.gate_page import gate_page
 from reports.gate.policy import FILE, TABLE, Policy, find_policy, parse_policy
 from reports.gate.ruling import Effect, GateDecision, decide_gate
 from reports.options import Exit
@@ -25,18 +24,20 @@ from reports.pages.alike import are_interleaved
 from reports.pages.compare import Comparison
 from reports.pages.compare import compare as compare_records
 from reports.records.store import runs_directory
-from reports.render.page import show
 from reports.render.visible import visible
 from reports.statistics.decision import MANY
 from reports.statistics.verdict_codes import Code, Verdict
-from suites.bench.command import PROCESSES
+from suites.bench.screen import Screen
 from suites.cells.selection import Selection
-from suites.compare.interleaving import RunPair, measure
 from suites.compare.names import TwoRevisions, TwoRuns, resolve_names, split_names
 from suites.compare.revisions.repository import SHORT
 from suites.compare.revisions.revision import Revision
 from suites.compare.revisions.revision_pair import RevisionPair, prepare_revisions
 from suites.errors import RevisionError
+from suites.processes.interruption import INTERRUPTION
+
+if TYPE_CHECKING:
+    from suites.compare.interleaving import RunPair
 
 
 def compare(options: argparse.Namespace) -> Exit:
@@ -66,23 +67,29 @@ def compare(options: argparse.Namespace) -> Exit:
         recorded = {str(run.headers[-1].device.platform) for run in runs}
         platforms = recorded if isinstance(pair, TwoRuns) else {options.device}
         decision = decide(policy, runs, options, platforms=platforms)
+        from reports.gate.gate_page import gate_page
+
         page, code = gate_page(decision, runs[0].headers[-1], runs[1].headers[-1], notes), decision.exit
+        words = {Exit.FINE: "passes", Exit.WRONG: "fails", Exit.COULD_NOT_RUN: "could not decide"}
+        lines = [*decision.lines, *decision.notes, words[code]]
     else:
-        page, code = comparison_page(runs, options, notes)
-        decision = None
+        page, code, lines = comparison_page(runs, options, notes)
+    from reports.render.page import show
+
     show(page, options)
     if isinstance(pair, TwoRevisions) and measured.is_recorded:
         print(f"recorded in {measured.base.path} (base) and {measured.head.path} (head)", file=sys.stderr)
-    _say(options, decision, notes)
+    for line in [*notes, *lines]:
+        print(visible(f"{options.prog}: {line}"), file=sys.stderr)
     return code
 
 
 def decide(
-    policy: Policy, runs: Sequence[RunFile], options: argparse.Namespace, *, platforms: set[str]
+    policy: Policy, runs: tuple[RunFile, RunFile], options: argparse.Namespace, *, platforms: set[str]
 ) -> GateDecision:
     """Returns the decision of the gate on two runs."""
-    base, head = (select_records(run.records, options) for run in runs)
-    sessions = not are_interleaved(base[-1].run, head[-1].run)
+    base, head = select_pair(runs, options)
+    sessions = not are_interleaved(runs[0].headers[-1], runs[1].headers[-1])
     doubts = [
         f"{label}: {line}"
         for label, run in zip(("base", "head"), runs, strict=True)
@@ -153,30 +160,37 @@ def _measure(pair: TwoRevisions, selection: Selection, options: argparse.Namespa
     Raises:
         RevisionError: A revision cannot be made ready, or cannot be timed.
     """
-    console = Console(stderr=True, highlight=False)
+    screen = Screen()
 
     def say(text: str) -> None:
-        console.print(visible(f"kernel-bridge: {text}"), markup=False, soft_wrap=True)
+        screen.print(f"kernel-bridge: {text}")
 
-    with tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as name:
+    with (
+        INTERRUPTION.raises(),
+        tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as name,
+    ):
         scratch = Path(name).resolve()
         say(f"comparing {pair.base[:SHORT]} (base) with {pair.head[:SHORT]} (head) on {selection.device}")
-        with console.status("loading and timing both revisions"):
+        with screen:
+            screen.show("loading both revisions")
             revisions = prepare_revisions(
                 pair.repository, pair.base, pair.head, selection, scratch, ignores_changes=pair.ignores_changes
             )
             for note in revisions.notes:
                 say(f"note: {note}")
+            from suites.bench.command import PROCESSES  # late: what is refused before needs neither JAX nor a kernel
+            from suites.compare.interleaving import measure
+
             policy = _in_force(revisions) if options.gate else Policy()
             minutes = options.minutes or policy.minutes
             say(
-                f"timing {options.processes or PROCESSES} processes of each revision, one after the other, then more"
-                f" until every cell is decided or {minutes:g} minutes are over; each kernel is checked first"
+                f"timing {options.processes or PROCESSES} processes of each revision side by side, then more until"
+                f" every cell is decided or {minutes:g} minutes are over; each kernel is checked first"
             )
             measured = measure(
                 revisions, selection, seconds=60 * minutes, processes=options.processes, timeout_s=options.timeout,
                 undecided=lambda base, head: undecided(policy, base, head, gates=options.gate), runs=options.runs,
-                say=say,
+                screen=screen,
             )  # fmt: skip
             return measured, policy
 
@@ -209,12 +223,3 @@ def _require_writable(runs: str | None) -> None:
         raise RevisionError(
             f"{folder}: runs cannot be written there: {error.strerror}. Name a folder with --runs."
         ) from error
-
-
-def _say(options: argparse.Namespace, decision: GateDecision | None, notes: Sequence[str]) -> None:
-    lines = [*notes]
-    if decision is not None:
-        words = {Exit.FINE: "passes", Exit.WRONG: "fails", Exit.COULD_NOT_RUN: "could not decide"}
-        lines += [*decision.lines, *decision.notes, words[decision.exit]]
-    for line in lines:
-        print(visible(f"{options.prog}: {line}"), file=sys.stderr)

@@ -32,11 +32,13 @@ from suites.bench.groups import chunks, group_cells
 from suites.bench.merging import CellResults, merge_results
 from suites.bench.messages import Opened
 from suites.bench.process_pool import PoolError, ProcessPool, WorkerSpec
+from suites.bench.screen import Screen
 from suites.cells.selection import Selection
 from suites.compare.revisions.revision import BASE, HEAD, Revision
 from suites.compare.revisions.revision_pair import RevisionPair
 from suites.errors import RevisionError
 from suites.processes import isolation
+from suites.processes.gpu_lock import GpuLock
 from suites.timing.run_header import machine_load
 
 _ORDER = (BASE, HEAD, HEAD, BASE)
@@ -49,6 +51,9 @@ MOST = 32
 
 _CHUNK_CELLS = 100
 """Cells whose programs a process holds at a time."""
+
+_POOL_S, _CELL_S = 12.0, 3.0
+"""Seconds that a pool takes to start, and for each cell of a revision, on two cores: an estimate before the first."""
 
 Undecided = Callable[[Sequence[Record], Sequence[Record]], Sequence[str]]
 """Returns the names of the cells that need more processes, from the records of base and head."""
@@ -80,7 +85,7 @@ def measure(
     processes: int | None = None,
     timeout_s: float = 300.0,
     runs: str | Path | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    screen: Screen | None = None,
     pool_factory: Callable[..., ProcessPool] = ProcessPool,
     clock: Callable[[], float] = time.monotonic,
 ) -> RunPair:
@@ -97,7 +102,7 @@ def measure(
         processes: Processes of each revision, rounded up to a multiple of two; None for as many as the cells need.
         timeout_s: Seconds after which a cell is given up.
         runs: The folder of the runs.
-        say: Is called with each line about the progress.
+        screen: Shows how far the session is.
         pool_factory: Makes a pool.
         clock: Returns the time, in seconds.
 
@@ -105,7 +110,8 @@ def measure(
         RevisionError: A revision cannot be timed. The pools before it are recorded, as incomplete runs.
         KeyboardInterrupt: The user ended the session. The pools before it are recorded, as incomplete runs.
     """
-    session = _Session(revisions, selection, runs)
+    screen = screen or Screen()
+    session = _Session(revisions, selection, runs, screen)
     begun = clock()
     end = begun + seconds
     number, longest, is_complete = 0, 0.0, True
@@ -118,20 +124,29 @@ def measure(
                 if can_stop and start + longest > end:
                     break
                 specs = [_spec(revisions, label, selection, variables, scratch) for label in _ORDER]
-                with pool_factory(specs, scratch, seed=number, checks=number == 0, timeout_s=timeout_s) as pool:
+                with pool_factory(
+                    specs, scratch, seed=number, checks=number == 0, timeout_s=timeout_s, on_event=screen.show_event
+                ) as pool:
+                    session.open(pool)
+                    if number == 0:
+                        screen.print(session.least_text(processes or PROCESSES, seconds))
+                    screen.total += session.timed
                     is_complete = session.add(pool, end if can_stop else math.inf, clock)
                 longest = max(longest, clock() - start)
                 number += is_complete
                 left = undecided(*session.records())
                 failure = session.save(ends=False)
-                say(
-                    f"{number * _EACH} processes of each revision, {len(left)} of {session.count:,} cells undecided,"
-                    f" {clock() - begun:.0f} s, load {machine_load() or 0:.1f}{f'; {failure}' if failure else ''}"
+                load = f"load {machine_load() or 0:.1f}{f'; {failure}' if failure else ''}"
+                screen.print(
+                    f"kernel-bridge: {number * _EACH} processes of each revision, {len(left)} of {session.count:,}"
+                    f" cells undecided, {clock() - begun:.0f} s, {load}"
                 )
     except PoolError as error:
         raise RevisionError(f"{error}{session.saved_files()}") from error
+    finally:
+        session.close()
     failure = session.save(ends=True)
-    notes = [session.load_note(number * _EACH)]
+    notes = [*session.refusals(), session.load_note(number * _EACH)]
     if left and not processes:
         minutes = (clock() - begun) / 60
         names = ", ".join(left[:5]) + (", ..." if len(left) > 5 else "")
@@ -171,10 +186,12 @@ class _RevisionResults:
 class _Session:
     """Collects the results of pools, and writes a run for each revision."""
 
-    def __init__(self, revisions: RevisionPair, selection: Selection, runs: str | Path | None) -> None:
+    def __init__(self, revisions: RevisionPair, selection: Selection, runs: str | Path | None, screen: Screen) -> None:
         self._revisions = {BASE: _RevisionResults(revisions.base), HEAD: _RevisionResults(revisions.head)}
         self._selection = replace(selection, sources=revisions.sources)
         self._runs = runs
+        self._screen = screen
+        self._gpu = GpuLock()
         self._session = new_run_id()
         # Ids of the same second have a random order, but the name `previous` must lead to the base.
         self._ids = dict(zip((BASE, HEAD), sorted((self._session, new_run_id())), strict=True))
@@ -182,9 +199,28 @@ class _Session:
 
     @property
     def count(self) -> int:
-        """The number of cells that both revisions have."""
+        """The number of cells of either revision."""
         first, second = ({_pair_key(cell) for cell in _cells(one)} for one in self._revisions.values())
-        return len(first & second)
+        return len(first | second)
+
+    @property
+    def timed(self) -> int:
+        """The number of cells that a pool times, in both revisions together."""
+        return sum(len(_cells(one)) for one in self._revisions.values())
+
+    def least_text(self, processes: int, seconds: float) -> str:
+        """Returns how many cells there are, and what time they need at least: the first pools run to their end."""
+        least = math.ceil(processes / _EACH) * (_POOL_S + self.timed * _CELL_S)
+        short = f", longer than --minutes {seconds / 60:.3g}: name fewer cells, such as --operator or --size"
+        return (
+            f"kernel-bridge: {self.timed:,} cells of both revisions; {processes} processes of each take about"
+            f" {max(1, round(least / 60))} minutes{short if least > seconds else ''}"
+        )
+
+    def refusals(self) -> list[str]:
+        """Returns why a revision has no cell, so that each cell of the other one is NEW or MISSING."""
+        both = ((label, one.opened) for label, one in self._revisions.items())
+        return [f"{label} has no cell: {opened.refusal}" for label, opened in both if opened and opened.refusal]
 
     def load_note(self, processes: int) -> str:
         """Returns how many processes there were, and how busy the machine was when each pool began."""
@@ -194,25 +230,35 @@ class _Session:
         load = f"load of the machine {low:.1f} to {high:.1f} on {cores} cores{busy}"
         return f"{processes} processes of each revision; {load}"
 
-    def add(self, pool: ProcessPool, end: float, clock: Callable[[], float]) -> bool:
-        """Times all groups in a pool; returns whether it ended before the time was over."""
+    def close(self) -> None:
+        """Lets the next command time on the GPU."""
+        self._gpu.release()
+
+    def open(self, pool: ProcessPool) -> None:
+        """Starts a pool, and learns the cells of both revisions from the first one."""
         self._loads.append(machine_load() or 0.0)
         opened = pool.open()
+        self._gpu.take(opened[HEAD].run.device.uuid, self._screen.print)
         for label, one in self._revisions.items():
             one.opened = one.opened or opened[label]
             one.pools.append({})
+
+    def add(self, pool: ProcessPool, end: float, clock: Callable[[], float]) -> bool:
+        """Times all groups in a pool; returns whether it ended before the time was over."""
         by_key: dict[CellKey, dict[str, list[Cell]]] = defaultdict(dict)
         for label in self._revisions:
-            for group in group_cells([cell for cell in opened[label].cells if cell.backend != "jnp"]):
+            for group in group_cells(_cells(self._revisions[label])):
                 by_key[_pair_key(group[0], backend="")][label] = group
         for chunk in chunks([[*chain(*both.values())] for both in by_key.values()], _CHUNK_CELLS):
             groups = [by_key[_pair_key(group[0], backend="")] for group in chunk]
             pool.prepare(
                 {label: [cell for group in groups for cell in group.get(label, [])] for label in self._revisions}
             )
+            self._screen.step("prepare", sum(map(len, chunk)))
             for both in groups:
                 for label, results in pool.time(both, SECONDS, REPETITIONS).items():
                     self._revisions[label].pools[-1] |= {_pair_key(one.cell): one for one in results}
+                self._screen.step("time", sum(map(len, both.values())))
                 if clock() > end:
                     return False
         return True

@@ -1,28 +1,33 @@
-"""Raises KeyboardInterrupt on SIGTERM and SIGHUP, so that the command cleans up as after Ctrl-C."""
+"""Ends a command on Ctrl-C, SIGTERM and SIGHUP: at once, or by an exception where there is something to clean up."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 _MOMENT_S = 0.1
+
+_EXIT = 3
+"""The exit code of a command that could not run, see :class:`reports.options.Exit`."""
 
 
 class Interruption:
     """Handles the signals, from :meth:`install` to the end of the process.
 
     Attributes:
-        happened: Whether there was an interruption.
+        happened: Whether there was an interruption that raised.
     """
 
     def __init__(self) -> None:
         self.happened = False
+        self._raising = 0
 
     def install(self) -> None:
         """Replaces Python's own handlers; another handler stays."""
@@ -32,12 +37,19 @@ class Interruption:
             if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 signal.signal(number, self._interrupt)
         sys.unraisablehook = functools.partial(self._unraisable, sys.unraisablehook)
-        sys.excepthook = functools.partial(self._printed, sys.excepthook)
 
-    def _printed(self, report: Callable[..., object], kind: type[BaseException], *details: Any) -> None:
-        """Prints no traceback of an interruption: C code that imports a module prints it and goes on."""
-        if not issubclass(kind, KeyboardInterrupt):
-            report(kind, *details)
+    @contextlib.contextmanager
+    def raises(self) -> Iterator[None]:
+        """Lets a signal raise KeyboardInterrupt: the block has processes to end, folders to delete or a run to close.
+
+        Elsewhere a command imports, reads or prints. A library in the middle of its import loses the exception, or
+        makes another one of it, so there the signal ends the process.
+        """
+        self._raising += 1
+        try:
+            yield
+        finally:
+            self._raising -= 1
 
     def _unraisable(self, report: Callable[[Any], object], unraisable: Any) -> None:
         """Interrupts again a moment later, where Python lost the exception: a callback of its garbage collector ran."""
@@ -49,6 +61,10 @@ class Interruption:
         again.start()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if not self._raising:
+            with contextlib.suppress(OSError):
+                os.write(2, b"kernel-bridge: interrupted.\n")
+            os._exit(_EXIT)
         self.happened = True
         raise KeyboardInterrupt
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bridge.ffi.native.object_code import can_keep_files
 from suites.cells.selection import Selection
+from suites.processes.interruption import INTERRUPTION
 
 HERE = Path(__file__).parents[1]
 """The folder of the package, which holds the tests."""
@@ -68,7 +69,10 @@ def isolated() -> Generator[tuple[dict[str, str], str]]:
     root = str(HERE.parent)
     if root not in [path for path in sys.path[1:] if path != os.getcwd()]:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
-    with tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as scratch:
+    with (
+        INTERRUPTION.raises(),
+        tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as scratch,
+    ):
         if not can_keep_files():
             variables["KERNEL_BRIDGE_CACHE_DIR"] = scratch
         yield variables, scratch

@@ -12,7 +12,7 @@ import msgspec
 from reports import ReportError, Run, RunFile, load_run
 from suites.cells.selection import SelectionError
 
-_MAY_DIFFER = {"run_id", "started", "host.load", "device.sm_clock_mhz"}
+_MAY_DIFFER = {"run_id", "started", "host.load", "device.sm_clock_mhz", "device.other_processes", "device.is_slowed"}
 """The facts of a header that may differ: they say when the run began, and how busy the machine was."""
 
 _SHOWN = 4

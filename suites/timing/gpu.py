@@ -6,8 +6,10 @@ import contextlib
 import ctypes
 import functools
 import importlib
+import os
 import uuid
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -50,8 +52,11 @@ def _management_facts(identity: str | None) -> dict[str, Any]:
     management = device_management(identity)
     if management is None:
         return {}
-    clock = management.state().clock_mhz
-    entries = {"driver": management.driver(), "sm_clock_mhz": None if clock is None else int(clock)}
+    clock, reasons = management.state()
+    entries = {
+        "driver": management.driver(), "sm_clock_mhz": None if clock is None else int(clock),
+        "other_processes": management.other_processes(), "is_slowed": bool(reasons & SLOWDOWN),
+    }  # fmt: skip
     return {name: value for name, value in entries.items() if value is not None}
 
 
@@ -132,9 +137,23 @@ class DeviceManagement:
         version = self._read(self._nvml.nvmlSystemGetDriverVersion)
         return None if version is None else str(version)
 
+    def other_processes(self) -> int | None:
+        """Returns how many processes use the GPU that neither are this one, nor come from the same command."""
+        running = self._read(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+        ours = {os.getpid(), os.getppid()}
+        return None if running is None else sum(not ours & {each.pid, _parent(each.pid)} for each in running)
+
     def _read(self, read: Callable[[], Any]) -> Any:
         with contextlib.suppress(self._nvml.NVMLError):
             return read()
+        return None
+
+
+def _parent(pid: int) -> int | None:
+    """Returns the process that started another one; None if the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
         return None
 
 

@@ -39,6 +39,7 @@ DEEP = (
     # A browser.
     "suites/unit/reports/test_page_in_browser.py",
     # Whole sessions of the commands.
+    "suites/unit/docs/test_action.py::test_the_steps_check_and_time_a_change_end_to_end",
     "suites/unit/suites/test_bench_session.py",
     "suites/unit/suites/test_catalogue.py::test_a_file_may_have_the_name_of_another_module",
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_bench_leaves_its_records_and_no_folder_and_goes_on",

@@ -29,9 +29,10 @@ from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
 from suites.processes.preflight import usage_errors
 from suites.processes.preparation import temporary_folder
 from suites.processes.resuming import RunLock, continued_header, load_for_resume
+from suites.processes.time_limit import Overtime
 from suites.timing import run_header
 from suites.validate.finding import Finding, cell_of, worst
-from suites.validate.time_limit import note_of
+from suites.validate.time_limit import note_of, read_note
 
 BOUNDS_PAGE = "docs/bounds.md"
 PLUGIN = "kernel-bridge-checks"
@@ -77,7 +78,6 @@ class ChecksSession:
         self._expected: dict[str, None] = {}
         self._recorded: dict[str, Finding] = {}
         self._phases: dict[str, list[Finding]] = {}
-        self._started: dict[str, float] = {}
         self._own_failures = 0
         self._judgement: Judgement | None = None
         self._session: pytest.Session | None = None
@@ -153,10 +153,6 @@ class ChecksSession:
         except (ReportError, SelectionError) as error:
             self.refusal = str(error)
 
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Notes when a check began."""
-        self._started[nodeid] = time.monotonic()
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Records a check when its last phase has ended. The result is that of the first phase that did not pass."""
@@ -173,18 +169,8 @@ class ChecksSession:
             self._append(report.nodeid, worst(self._phases.pop(report.nodeid)))
 
     def _lost(self, nodeid: str, reason: str) -> None:
-        seconds = time.monotonic() - self._started.get(nodeid, time.monotonic())
-        limit = float(self._config.getoption("timeout", None) or 0)
-        status = Status.TIMEOUT if limit and seconds >= limit else Status.CRASHED
-        if status is Status.TIMEOUT:
-            reason = f"ended after {limit:g} s; {reason}"
-            if note_of(self._notes, nodeid).exists():  # the kernel is not to blame
-                status = Status.UNCHECKED
-                reason = (
-                    f"{limit:g} s were not enough: the truth of the results took most of them, not the kernel. "
-                    "Pass a larger --timeout, a faster reference, or truth="
-                )
-        self._append(nodeid, Finding(cell=self._cell(nodeid), status=status, reason=reason))
+        over = read_note(note_of(self._notes, nodeid)) or Overtime(Status.CRASHED, reason)
+        self._append(nodeid, Finding(cell=self._cell(nodeid), status=over.status, reason=over.reason))
 
     def _append(self, nodeid: str, finding: Finding) -> None:
         self._recorded[nodeid] = finding

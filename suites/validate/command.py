@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +12,12 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from rich.console import Console
 
 from reports import ReportError, find_run, last_by_cell
-from reports.render.visible import visible
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.drawn.session_choices import SEED_FLAG
 from suites.processes import isolation
+from suites.processes.progress import Progress
 from suites.processes.session_end import SessionEnd
 
 _CHECKS = Path(__file__).parents[1] / "checks"
@@ -30,10 +27,6 @@ CELLS_OF_WORKER = 40
 
 MOST_JOBS = 16
 """Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
-
-
-SILENCE_S = 30
-"""Seconds after which a session that shows no terminal says how far it is."""
 
 
 @dataclass(frozen=True)
@@ -156,39 +149,26 @@ class _Watcher:
         self.left = 0
         self.passes: list[str] = []
         self.failures: list[str] = []
-        self._console = Console(stderr=True, highlight=False)
-        self._status = self._console.status("starting") if self._console.is_terminal else None
-        self._done = self._total = 0
-        self._begun = self._printed_at = time.monotonic()
+        self._progress = Progress("checks", "check")
 
     def pytest_sessionstart(self) -> None:
-        if self._status:
-            self._status.start()
+        self._progress.start()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._total = len(session.items)
+        self._progress.total = len(session.items)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        self._total = len(ids)
+        self._progress.total = len(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when != "teardown":
-            return
-        self._done += 1
-        seconds = time.monotonic() - self._begun
-        left = seconds / self._done * max(0, self._total - self._done)
-        text = f"{self._done} of {self._total} checks, {seconds:.0f} s, about {left:.0f} s left"
-        if self._status:
-            self._status.update(f"{text}: {visible(report.nodeid.partition('[')[2].rstrip(']'))}")
-        elif time.monotonic() - self._printed_at > SILENCE_S:
-            self._printed_at = time.monotonic()
-            print(f"kernel-bridge: {text}", file=sys.stderr, flush=True)
+        if report.when == "teardown":
+            self._progress.step("check")
+            self._progress.show(report.nodeid.partition("[")[2].rstrip("]"))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        if self._status:
-            self._status.stop()
+        self._progress.stop()
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         from suites.validate.checks_plugin import PLUGIN

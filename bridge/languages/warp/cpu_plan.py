@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 import warp as wp
@@ -34,9 +35,7 @@ def build_host(made: Generated, launch: WarpLaunch, signature: Signature) -> Hos
         KernelCompileError: Warp cannot compile the kernel.
     """
     name = made.kernel.key
-    if not wp.is_cpu_available():
-        raise PlatformError(f"{name} cannot run on the CPU: this build of Warp has no CPU support.")
-    packed = pack(made, one_lane(made, launch), "cpu", "cpu")
+    packed = pack(made, one_lane(made, launch), "cpu", cpu_device(name))
     operations = [] if packed is None else [_operation(name, packed)]
     take = take_error(made.threads)
     return plan_of(operations, range(len(signature.arrays)), take, works_on_tiles(made), packed)
@@ -62,6 +61,17 @@ def carried_host(made: Generated, launch: WarpLaunch, signature: Signature) -> t
         operation.block, operation.patches, len(signature.arrays), works_on_tiles(made),
     )  # fmt: skip
     return "warp", msgspec.msgpack.encode(code)
+
+
+def cpu_device(name: str) -> Any:
+    """Warp's CPU device.
+
+    Raises:
+        PlatformError: Warp has no CPU support.
+    """
+    if not wp.is_cpu_available():
+        raise PlatformError(f"{name} cannot run on the CPU: this Warp build does not include CPU support.")
+    return wp.get_device("cpu")
 
 
 def _operation(name: str, packed: PackedLaunch) -> Operation:

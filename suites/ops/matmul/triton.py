@@ -1,6 +1,6 @@
 """The kernel of matmul in Triton: a program for each tile of out."""
 
-from suites.backends.triton import jit, tl
+from suites.backends.triton import jit, tl, widened
 
 SIDE = 64
 DEPTH = 32
@@ -10,12 +10,12 @@ DEPTH = 32
 def matmul_triton(A, B, out, rows, depth, columns, SIDE: "tl.constexpr", DEPTH: "tl.constexpr"):
     i = (tl.program_id(1) * SIDE + tl.arange(0, SIDE))[:, None].to(tl.int64)
     j = (tl.program_id(0) * SIDE + tl.arange(0, SIDE))[None, :].to(tl.int64)
-    total = tl.zeros((SIDE, SIDE), out.dtype.element_ty)
+    total = widened(tl.zeros((SIDE, SIDE), out.dtype.element_ty))
     for first in range(0, depth, DEPTH):
         across, down = first + tl.arange(0, DEPTH)[None, :], first + tl.arange(0, DEPTH)[:, None]
         a = tl.load(A + i * depth + across, (i < rows) & (across < depth), other=0)
         b = tl.load(B + down * columns + j, (down < depth) & (j < columns), other=0)
-        total = tl.dot(a, b, total, input_precision="ieee", out_dtype=out.dtype.element_ty)
+        total = tl.dot(a, b, total, input_precision="ieee", out_dtype=total.dtype)
     tl.store(out + i * columns + j, total, (i < rows) & (j < columns))
 
 

@@ -1,15 +1,16 @@
 """The kernel of rms_norm in cuTile: a block for each row."""
 
-from suites.backends.cutile import ct, kernel
+from suites.backends.cutile import ct, kernel, widened
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
 
 @kernel
 def rms_norm_cutile(x, weight, out, BLOCK: "ct.Constant[int]"):
     i = ct.bid(0)
-    row = ct.load(x, (i, 0), (1, BLOCK), padding_mode=ct.PaddingMode.ZERO)
-    mean = ct.sum(row * row, axis=1, keepdims=True) / ct.astype(x.shape[1], x.dtype)
-    ct.store(out, (i, 0), row * (1 / ct.sqrt(mean + EPSILON)) * ct.load(weight, 0, BLOCK))
+    row = widened(ct.load(x, (i, 0), (1, BLOCK), padding_mode=ct.PaddingMode.ZERO))
+    mean = ct.sum(row * row, axis=1, keepdims=True) / ct.astype(x.shape[1], row.dtype)
+    scaled = row * (1 / ct.sqrt(mean + EPSILON)) * widened(ct.load(weight, 0, BLOCK))
+    ct.store(out, (i, 0), ct.astype(scaled, out.dtype))
 
 
 def launch(inputs, outs):

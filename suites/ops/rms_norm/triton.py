@@ -1,6 +1,6 @@
 """The kernel of rms_norm in Triton: a program for each row."""
 
-from suites.backends.triton import jit, tl
+from suites.backends.triton import jit, tl, widened
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
 
@@ -8,7 +8,7 @@ from suites.ops.rms_norm.numba_cpu import EPSILON
 def rms_norm_triton(x, weight, out, columns, EPSILON: "tl.constexpr", BLOCK: "tl.constexpr"):
     j = tl.arange(0, BLOCK)
     first = tl.program_id(0).to(tl.int64) * columns
-    row = tl.load(x + first + j, j < columns, other=0)
+    row = widened(tl.load(x + first + j, j < columns, other=0))
     mean = tl.sum(row * row, axis=0) / columns.to(row.dtype)
     scaled = row * (1 / tl.sqrt(mean + EPSILON)) * tl.load(weight + j, j < columns)
     tl.store(out + first + j, scaled, j < columns)

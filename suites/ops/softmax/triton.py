@@ -1,13 +1,13 @@
 """The kernel of softmax in Triton: a program for each row. ``tl.exp`` loses digits far from zero."""
 
-from suites.backends.triton import jit, libdevice, tl
+from suites.backends.triton import jit, libdevice, tl, widened
 
 
 @jit
 def softmax_triton(x, out, columns, BLOCK: "tl.constexpr"):
     j = tl.arange(0, BLOCK)
     first = tl.program_id(0).to(tl.int64) * columns
-    row = tl.load(x + first + j, j < columns, other=-float("inf"))
+    row = widened(tl.load(x + first + j, j < columns, other=-float("inf")))
     weights = libdevice.exp(row - tl.max(row, axis=0))
     tl.store(out + first + j, weights / tl.sum(weights, axis=0), j < columns)
 

@@ -8,10 +8,12 @@ from reports.gate.ruling import decide_gate
 from reports.options import Exit
 from reports.pages.alike import differences
 from reports.pages.compare import compare
-from reports.pages.compare_table import comparison_frame, comparison_table
+from reports.pages.compare_table import comparison_frame, comparison_table, verdict_lines
+from reports.pages.renames import rename_notes
 from reports.records.measurements import ProcessTimes
 from reports.records.status import Status
 from reports.render.layout import Style
+from reports.render.units import TIMES
 from reports.statistics.verdict_codes import Code, Verdict
 from suites.unit.reports.builders import CPU, FLAGS, HOST, make_cell, make_pair, make_record, make_run, make_timing
 from suites.unit.reports.test_ruling import TODAY
@@ -158,10 +160,45 @@ def test_the_table_and_the_frame_have_each_cell_with_its_verdict():
     assert found[0].low < 3.0 < found[0].high
     assert {row[-1].style for row in table.rows} == {Style.BAD}
     notes = "\n".join(table.notes)
-    for said in ("in pairs of processes", "worth a verdict: 5.0% on cpu", "1 SLOWER in head", "jax 0.10.2 → 0.11.0",
+    for said in ("over the pairs of processes", "worth a verdict: 5.0% on cpu", "1 SLOWER in head", "jax 0.10.2 → ",
                  "1 SLOWER, 1 BROKEN", "head WRONG_VALUE: got 1, truth 2"):  # fmt: skip
         assert said in notes
     frame = comparison_frame(found).set_index("size")
     assert frame.loc[4096, "verdict"] == "SLOWER"
     assert frame.loc[4096, "ratio"] == pytest.approx(3.0)
     assert "sessions" in comparison_table(compare(base, head), run, run).notes[0]
+
+
+def test_the_worst_cells_come_first_and_the_last_lines_name_them():
+    base = [make_record(make_cell(operator=name), 1000.0) for name in ("a", "b", "c", "d")]
+    slow = {"b": 2000.0, "c": 5000.0}
+    head = [make_record(make_cell(operator=name), slow.get(name, 1000.0)) for name in ("a", "b", "c")]
+    head += [make_record(make_cell(operator="d"), **WRONG)]
+    found = compare(base, head, interleaved=True)
+    rows = comparison_table(found, make_run(), make_run(), interleaved=True).rows
+    assert [row[0].text for row in rows] == ["d", "c", "b", "a"]
+    assert verdict_lines(found) == [
+        f"SLOWER: 2 cells: c-numba-f32-4096-cpu 5.00{TIMES}, b-numba-f32-4096-cpu 2.00{TIMES}",
+        "BROKEN: d-numba-f32-4096-cpu",
+        "cells: 1 SAME, 2 SLOWER, 1 BROKEN",
+    ]
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_the_printed_times_divide_to_the_printed_ratio(interleaved):
+    """Times with two modes: the medians are 1300 and 3300 ns, though the pairs differ by 40 %."""
+    base = make_record(make_cell(), timing=make_timing(1.0, [1300, 1280, 1310, 3200, 3250]))
+    head = make_record(make_cell(), timing=make_timing(1.0, [1310, 1290, 3300, 3310, 3350]))
+    (found,) = compare([base], [head], interleaved=interleaved)
+    assert found.ratio < 1.5
+    assert found.head_ns / found.base_ns == pytest.approx(found.ratio)
+
+
+def test_a_renamed_kernel_is_suggested():
+    def records(*kernels):
+        return [make_record(make_cell(operator=name, size=size)) for name, sizes in kernels for size in sizes]
+
+    base = records(("old", (1, 2)), ("other", (1,)), ("stays", (1, 2)))
+    head = records(("new", (1, 2)), ("else", (1, 2, 3)), ("stays", (1, 2)))
+    (note,) = rename_notes(compare(base, head))
+    assert note.startswith("MISSING old, numba may be the NEW new, numba")

@@ -143,6 +143,11 @@ def test_no_entry_excuses_a_wrong_result_and_one_that_excuses_nothing_is_named()
     )
 
 
+def test_an_entry_for_a_cell_outside_of_the_selection_is_not_to_be_removed():
+    decision = decided(one(), allow=(allowed("conv-*"),))
+    assert decision.notes[1:] == ("the entry 'conv-*' (known, until 2026-12-31) fits no cell of this comparison",)
+
+
 @pytest.mark.parametrize("verdict", [Verdict.SLOWER, Verdict.UNSURE, Verdict.MISSING, Verdict.NOT_COMPARABLE])
 def test_an_entry_excuses_a_cell_and_is_named(verdict):
     decision = decided(one(size=1), one(verdict), allow=(allowed("lif_step-*-4096-*"),), most_unsure=0)

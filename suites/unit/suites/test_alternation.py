@@ -3,16 +3,20 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from reports import CellResult, ProcessTimes, RunUnwritable, RunWriter, Status, Timing, load_run
+from reports.cli import comparison_page
 from reports.judgement import judge
 from reports.options import Exit
 from reports.pages.alike import are_interleaved
 from suites.bench.merging import CellResults
 from suites.bench.messages import PROTOCOL, Opened
 from suites.bench.process_pool import PoolError
+from suites.bench.screen import Screen
 from suites.cells.selection import Selection
+from suites.commands.command_line import parsed
 from suites.compare.interleaving import measure
 from suites.compare.revisions.revision import Revision
 from suites.compare.revisions.revision_pair import RevisionPair
@@ -114,9 +118,11 @@ def blocks(path):
 def test_waves_follow_until_every_cell_is_decided(tmp_path):
     own = cells("add", "mul")
     fake = Fake({"base": own, "head": own})
-    lines = []
-    measured = run(fake, tmp_path, say=lines.append)
-    assert fake.waves == fake.ended == len(lines) == 3
+    screen = Screen()
+    measured = run(fake, tmp_path, screen=screen)
+    assert fake.waves == fake.ended == 3
+    assert screen.total == 3 * 4
+    assert screen.left_s() == 0
     assert measured.is_recorded
     assert fake.contests == [{"base": ["numba"], "head": ["numba"]}] * 6, "jnp is not timed"
     assert fake.checked == [True, False, False], "cells are checked in the first wave"
@@ -140,6 +146,30 @@ def test_undecided_cells_are_named_when_the_time_is_over(tmp_path):
     measured = run(fake, tmp_path, seconds=25.0, waves=99)
     assert fake.waves == 2
     assert measured.notes[1].startswith("undecided after 0.3 minutes: 1 cells: add; take --minutes")
+
+
+@pytest.mark.parametrize(("seconds", "is_short"), [(600.0, False), (60.0, True)])
+def test_the_least_time_is_said_before_anything_is_timed(tmp_path, capsys, seconds, is_short):
+    own = cells(*(f"operator_{number}" for number in range(10)))
+    fake = Fake({"base": own, "head": own})
+    fake.on_time = lambda wave: fake.contests[1:] or said.append(capsys.readouterr().err)
+    said = []
+    run(fake, tmp_path, seconds=seconds)
+    assert "20 cells of both revisions; 4 processes of each take about 2 minutes" in said[0]
+    assert ("longer than --minutes 1: name fewer cells" in said[0]) is is_short
+
+
+def test_a_selection_that_only_head_has_is_new_and_no_error(tmp_path):
+    fake = Fake({"base": [], "head": cells("new")})
+    opened = {label: msgspec.structs.replace(each, skipped=[]) for label, each in fake.open().items()}
+    opened["base"] = msgspec.structs.replace(opened["base"], refusal="--operator new: there is no operator")
+    fake.open = lambda: opened
+    measured = run(fake, tmp_path)
+    assert measured.notes[0] == "base has no cell: --operator new: there is no operator"
+    options = parsed(["compare", "base", "head", "--operator", "new"])
+    page, code, lines = comparison_page((measured.base, measured.head), options)
+    assert (lines, code) == (["cells: 1 NEW"], Exit.FINE)
+    assert [table.title.partition(" of")[0] for table in page.tables] == ["Comparison"]
 
 
 def test_a_full_disk_loses_nothing_that_was_measured(tmp_path, monkeypatch):

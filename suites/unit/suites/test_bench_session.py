@@ -1,11 +1,15 @@
 """A timing session loses no cell: whatever a kernel does to its process, each cell has a record."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
 from reports import find_run, load_run
 from reports.options import Exit
+from reports.pages.columns import ratio_to_baseline_text
+from reports.pages.rows import cell_rows
+from reports.render.units import TIMES, ratio_text
 from suites.commands.command_line import main
 from suites.processes import isolation
 from suites.unit.processes import run
@@ -20,10 +24,12 @@ abort.argtypes, usleep.argtypes = [], [ctypes.c_uint]
 
 @numba.njit
 def crash(x, out):
+    out[0] = x[0]
     abort()
 
 @numba.njit
 def hang(x, out):
+    out[0] = x[0]
     while True:
         usleep(100000)
 
@@ -79,6 +85,16 @@ def test_every_cell_has_a_record_whatever_a_kernel_does(folder, capfd):
     assert right.accuracy is not None
     shown = capfd.readouterr()
     assert all(word in shown.out for word in ("CRASHED", "TIMEOUT"))
+    live = dict(re.findall(rf"^(\w+) +f32 +64 +numba .*? ([=\d.]+){TIMES}jnp$", shown.err, re.MULTILINE))
+    rows = [row for row in cell_rows(run.records) if row.ratio and row.cell.backend == "numba"]
+    table = {row.cell.operator: ratio_to_baseline_text(row).text for row in rows}
+    assert live == table, "a live line says what the table says, and nothing where that says nothing"
+    printed = ratio_text(found["right", "numba"].timing.median_ns / found["right", "jnp"].timing.median_ns)
+    assert live["right"].lstrip("=") == printed, "which is the quotient of the two printed times"
+    *_, wrong, why, last = shown.err.splitlines()
+    assert wrong.startswith("WRONG_VALUE numba: ")
+    assert why.startswith("Find out why: kernel-bridge validate ops.py --device cpu --operator crash --operator hang")
+    assert last.startswith("10 cells: ")
 
 
 def test_pytest_times_the_same_cells_with_its_own_clock(folder):

@@ -19,7 +19,7 @@ from suites.processes.resuming import RunLock
 from suites.processes.session_end import SessionEnd
 from suites.unit.processes import environment, output, run
 from suites.unit.reports.builders import make_pair, whole
-from suites.unit.suites.git_repositories import OPERATORS
+from suites.unit.suites.git_repositories import OPERATORS, commit
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -111,21 +111,41 @@ def test_a_fault_of_a_command_is_no_verdict_about_kernels(monkeypatch, capsys):
     assert "a fault of its own, so nothing is decided: LookupError: \\x1b[2J lost" in errors.splitlines()[-1]
 
 
-@pytest.mark.parametrize("with_cause", [True, False])
-def test_an_interrupted_import_is_an_interruption(with_cause, monkeypatch, capsys):
-    def interrupted(options):
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as error:
-            stopped = ImportError("Encountered an error while initializing the extension.")
-            if with_cause:
-                raise stopped from error
-            raise stopped  # noqa: B904
+IMPORTING = """
+import os, signal
+for name in ("SIGINT", "SIGTERM"):
+    signal.signal(getattr(signal, name), signal.SIG_DFL)  # a process in the background ignores SIGINT
+import suites.commands.command_line
+def run(words):
+    try:  # a library that is being imported loses the exception, prints it, or makes another one of it
+        os.kill(os.getpid(), signal.{name})
+    except KeyboardInterrupt:
+        raise ImportError("Encountered an error while initializing the extension.")
+    print("went on")
+suites.commands.command_line.main = run
+from suites.__main__ import main
+raise SystemExit(main())
+"""
 
-    monkeypatch.setattr("suites.commands.command_line.run_report", interrupted)
-    code, errors = said(capsys, "show")
-    assert code == Exit.COULD_NOT_RUN
-    assert re.fullmatch(r".* show: interrupted\.\n", errors)
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupted_import_ends_the_command_in_one_line(name):
+    done = run("-c", IMPORTING.format(name=name))
+    assert (done.returncode, done.stdout, done.stderr) == (Exit.COULD_NOT_RUN, "", "kernel-bridge: interrupted.\n")
+
+
+@pytest.mark.parametrize(
+    "words", ["validate no.py", "bench no.py", "list no.py", "show no", "report no", "compare no no.py"]
+)
+def test_what_is_missing_is_said_before_anything_large_is_imported(words, folder):
+    commit(folder, {"a": ""})
+    program = f"""
+import sys
+from suites.commands.command_line import main
+code = main({words.split()})
+print(code, *{{"jax", "numba", "pandas", "scipy", "warp"}} & set(sys.modules))
+"""
+    assert output("-c", program, cwd=folder) == "3"
 
 
 def test_a_list_can_be_read_by_programs_and_fits_the_terminal(capsys, monkeypatch):
@@ -211,9 +231,10 @@ signal.signal(signal.{name}, signal.{before})  # a process in the background ign
 interruption = Interruption()
 interruption.install()
 try:
-    os.kill(os.getpid(), signal.{name})
-    time.sleep(1)
-    print("went on")
+    with interruption.raises():
+        os.kill(os.getpid(), signal.{name})
+        time.sleep(1)
+        print("went on")
 except KeyboardInterrupt:
     print("interrupted", interruption.happened)
 """
@@ -236,15 +257,17 @@ LOST = """
 import gc, os, signal, time
 from suites.processes.interruption import Interruption
 signal.signal(signal.SIGINT, signal.default_int_handler)
-Interruption().install()
+interruption = Interruption()
+interruption.install()
 def collected(phase, info):
     gc.callbacks.clear()
     os.kill(os.getpid(), signal.SIGINT)
 gc.callbacks.append(collected)
 try:
-    gc.collect()  # Python loses what is raised here
-    time.sleep(5)
-    print("went on")
+    with interruption.raises():
+        gc.collect()  # Python loses what is raised here
+        time.sleep(5)
+        print("went on")
 except KeyboardInterrupt:
     print("interrupted")
 """

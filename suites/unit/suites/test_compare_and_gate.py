@@ -13,6 +13,7 @@ from reports.pages.alike import INTERLEAVED
 from suites.cells.selection import Selection
 from suites.commands.command_line import main
 from suites.compare import command as compare_command
+from suites.compare import interleaving
 from suites.compare.interleaving import RunPair
 from suites.compare.names import TwoRevisions, TwoRuns, resolve_names, split_names
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_record, make_run, whole
@@ -76,7 +77,7 @@ def timed(monkeypatch, project):
 
     found = Timed()
     monkeypatch.setattr(compare_command, "prepare_revisions", found.prepare_revisions)
-    monkeypatch.setattr(compare_command, "measure", found.measure)
+    monkeypatch.setattr(interleaving, "measure", found.measure)
     return found
 
 

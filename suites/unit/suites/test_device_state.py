@@ -1,8 +1,15 @@
 """A device that is throttled is noticed."""
 
+import os
+from types import SimpleNamespace
+
+import msgspec
 import pytest
 
-from suites.timing.gpu import POWER_CAP, DeviceState, device_management, is_throttled
+from reports.pages.run_notes import gpu_doubts
+from suites.processes.gpu_lock import GpuLock
+from suites.timing.gpu import POWER_CAP, DeviceManagement, DeviceState, device_management, is_throttled
+from suites.unit.reports.builders import GPU, make_run
 
 IDLE, USER_CLOCKS, HARDWARE, SOFT_HEAT, HEAT, BRAKE = 0x1, 0x2, 0x8, 0x20, 0x40, 0x80
 
@@ -34,3 +41,37 @@ def test_a_machine_without_nvml_has_no_management(monkeypatch):
     device_management.cache_clear()
     assert device_management("GPU-none") is None
     device_management.cache_clear()
+
+
+def test_processes_of_others_on_the_gpu_are_counted_and_named():
+    class Nvml:
+        NVMLError = RuntimeError
+        nvmlInit = nvmlDeviceGetHandleByUUID = staticmethod(lambda *words: None)  # noqa: N815
+
+        @staticmethod
+        def nvmlDeviceGetComputeRunningProcesses(handle):  # noqa: N802
+            return [SimpleNamespace(pid=pid) for pid in (os.getpid(), os.getppid(), 1, 2**22 + 1)]
+
+    assert DeviceManagement(Nvml, "GPU-1").other_processes() == 2 - (os.getppid() == 1)
+
+    device = msgspec.structs.replace(GPU, other_processes=2, is_slowed=True)
+    assert gpu_doubts(make_run(device=device)) == [
+        "2 processes of others used it", "it was slowed down by hardware, heat or power"
+    ]  # fmt: skip
+    assert gpu_doubts(make_run(device=GPU)) == []
+
+
+def test_a_command_waits_for_the_gpu_and_says_for_whom(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    one, two, said = GpuLock(), GpuLock(), []
+    one.take("GPU-1", said.append)
+    GpuLock().take("GPU-2", said.append)
+    GpuLock().take(None, said.append)
+    assert said == [], "another GPU, and a CPU, are free"
+    two.take("GPU-1", said.append, sleep=lambda seconds: one.release())
+    (line,) = said
+    assert f"waiting for process {os.getpid()} (" in line
+    assert "times on GPU-1" in line
+    two.release()
+    one.take("GPU-1", said.append)
+    assert len(said) == 1

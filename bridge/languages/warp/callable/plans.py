@@ -14,7 +14,7 @@ from bridge.errors import PlatformError
 from bridge.ffi.plans.device import DevicePlan, Launch
 from bridge.ffi.plans.host import HostPlan, python_plan
 from bridge.languages.warp.callable.recording import Operations
-from bridge.languages.warp.cpu_plan import take_error, works_on_tiles
+from bridge.languages.warp.cpu_plan import cpu_device, take_error, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, device_launch, devices
 from bridge.languages.warp.dtypes import LOCK
 from bridge.languages.warp.launches import WarpLaunch
@@ -24,7 +24,8 @@ from bridge.languages.warp.packing import PackedLaunch, load
 
 def plan_host(name: str, operations: Operations, buffers: Sequence[int], count: int, alive: Any) -> HostPlan:
     """The plan that repeats operations on the CPU."""
-    loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), backward))
+    device = cpu_device(name)
+    loaded = functools.cache(lambda code, backward: load(code, device, backward))
     codes = [loaded(code, op.launch.backward) if op.launch else None for op, code in operations]
     made = [replace(op, entry=code[-1]) if code else op for (op, _), code in zip(operations, codes, strict=True)]
     threads = max((code.threads for _, code in operations if code), default=1)
@@ -45,7 +46,7 @@ def plan_python(
     """The plan that calls a function of Warp's device and of addresses in Python, on XLA's stream."""
 
     def call(stream: int, ordinal: int, addresses: Sequence[int]) -> None:
-        device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
+        device = cpu_device(name) if platform == "cpu" else wp.get_device(f"cuda:{ordinal}")
         if elsewhere := [home for home in homes if home != device]:
             raise PlatformError(f"it runs on {device}, but uses an array on {elsewhere[0]}. Put both on one.")
         scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
