@@ -5,8 +5,8 @@ As in flash attention 2, keys that all queries of a block see need no mask, and 
 
 import math
 
+from suites.backends import triton_blocks as blocks
 from suites.backends.triton import jit, tl
-from suites.kernels import triton_blocks as blocks
 
 SMALL = {"QUERIES": 32, "KEYS": 32, "num_warps": 4, "num_stages": 2}
 LARGE = {"QUERIES": 128, "KEYS": 128, "num_warps": 8, "num_stages": 2}

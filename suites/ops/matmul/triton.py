@@ -1,7 +1,7 @@
 """The kernel of matmul in Triton: a program takes tiles of out, in groups that share rows of A and columns of B."""
 
+from suites.backends import triton_blocks as blocks
 from suites.backends.triton import jit, tl
-from suites.kernels import triton_blocks as blocks
 
 LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "num_warps": 8, "num_stages": 4}
 SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8, "num_warps": 4, "num_stages": 3}

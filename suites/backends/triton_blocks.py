@@ -10,7 +10,8 @@ from suites.backends.triton import jit, tl
 
 def has_descriptors(array: Any) -> bool:
     """Whether the copy engine of a GPU moves blocks of an array: its rows begin at multiples of 16 bytes."""
-    return math.prod(array.shape) > 0 and int(array.shape[-1]) * np.dtype(array.dtype).itemsize % 16 == 0
+    row = int(array.shape[-1]) * np.dtype(array.dtype).itemsize
+    return row % 16 == 0 and bool(math.prod(array.shape))
 
 
 @jit
