@@ -142,6 +142,12 @@ def dispatch(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def clients(session: nox.Session) -> None:
+    """Run the tests of libraries that exist with the bridge in place of their own wrapper (`-- --only brainevent`)."""
+    measured(session, "suites.clients")
+
+
+@nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run the tests that CI runs, in about 12 minutes on 2 cores (`-- --device cuda`, `-- -k vmap`)."""
     run_tests(session)

@@ -2,6 +2,7 @@
 
 The rooms, in the order of a call:
 
+- :mod:`bridge.adapters`: interfaces of other libraries, so that their code runs here.
 - :mod:`bridge.operator`: an operator with several kernels chooses one of them.
 - :mod:`bridge.languages`: a kernel of one language becomes a function of arrays, and is compiled for their types.
 - :mod:`bridge.kernel`: what all languages share: definitions, types of arguments, the identity of code, wrappers.
@@ -60,11 +61,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _resolve(platform: str, description: str) -> int:
-    """Finds the kernel of a program from another process."""
+def _resolve(platform: str, description: str, code: str) -> int:
+    """Finds the kernel of a program from another process, or loads the code that the program holds."""
     from bridge.kernel.definitions import DEFINITIONS
 
-    return DEFINITIONS.resolve(platform, description)
+    return DEFINITIONS.resolve(platform, description, code)
 
 
 for _target in _TARGETS:

@@ -17,6 +17,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")  # autodoc imports the packages; n
 
 
 import bridge  # noqa: E402
+from bridge.table import LANGUAGES  # noqa: E402
 from reports.pages.columns import documentation  # noqa: E402
 from suites.checks.register import checks  # noqa: E402
 
@@ -80,10 +81,20 @@ def percent_scripts(app, docname, source):
 
 
 def tables(app, docname, source):
-    """Puts the tables of columns, of the fields of records, and of checks into their pages."""
+    """Puts what the code lists into the pages: columns, fields of records, checks, functions and errors."""
     rows = [f"| `{check.name}` | {check.sees} |" for check in checks()]
     source[0] = source[0].replace("<!-- checks -->", "\n".join(["| check | what it finds |", "| --- | --- |", *rows]))
     source[0] = source[0].replace("<!-- columns -->", documentation().replace("### ", "## "))
+    functions = dict.fromkeys(each.function for each in LANGUAGES.values() if each.function)
+    source[0] = source[0].replace("<!-- functions of the languages -->", entries("autofunction", functions))
+    public = {name: getattr(bridge, name) for name in bridge.__all__}
+    errors = [name for name, each in public.items() if inspect.isclass(each) and issubclass(each, Exception)]
+    source[0] = source[0].replace("<!-- errors and warnings -->", entries("autoexception", errors))
+
+
+def entries(directive, names):
+    """Entries of the reference for public names of the bridge."""
+    return "\n".join(["```{eval-rst}", *[f".. {directive}:: bridge.{name}" for name in names], "```"])
 
 
 NOTHING = "\\ "

@@ -4,6 +4,7 @@
   does, for this processor and with the user's settings. Unnecessary if Numba offered its passes and its target machine.
 - `Codegen._engine._ee, _engine.is_symbol_defined`: kernels are loaded where Numba's own code is, which they refer to.
   Unnecessary if Numba could add an LLVM module to its engine.
+- `Codegen.set_env`: code from an exported program gets its Python objects. Unnecessary if Numba took object code.
 - `CodeLibrary._get_module_for_linking`: the code of a kernel with all that it calls. Unnecessary if Numba had it in
   public, as `get_llvm_str` has its text.
 - `CFunc._library._final_module`: the code of a handler, which is kept on disk. Unnecessary with the same.
@@ -87,12 +88,22 @@ def converts_float16() -> bool:
     return "+f16c" in _codegen("_tm_features") or not binding.get_process_triple().startswith("x86_64")
 
 
-def load(module: binding.ModuleRef, name: str) -> int:
-    """The address of a function of a module, loaded into Numba's own engine for the life of the process."""
+def processor_features() -> list[str]:
+    """The features of the processor that machine code is made for, such as ``avx2``."""
+    return [each[1:] for each in str(_codegen("_tm_features")).split(",") if each.startswith("+")]
+
+
+def load(content: bytes, name: str) -> int:
+    """The address of a function of object code, loaded into Numba's own engine for the life of the process."""
     engine = _codegen("_engine._ee")
-    engine.add_object_file(binding.ObjectFileRef.from_data(machine_code(module)))
+    engine.add_object_file(binding.ObjectFileRef.from_data(content))
     engine.finalize_object()
     return int(engine.get_function_address(name))
+
+
+def set_environment(variable: str, environment: Any) -> None:
+    """Sets the variable of loaded code that holds its Python objects, which live as long as the code."""
+    LIBRARY.get(cpu_target.target_context.codegen(), "set_env")(variable, environment)
 
 
 def is_loaded(name: str) -> bool:

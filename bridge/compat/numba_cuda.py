@@ -4,6 +4,7 @@
   dispatcher told.
 - `_codelibrary.llvm_strs, _entry_name, _nvvm_options, _max_registers, _lto, _linking_files, _setup_functions,
   referenced_objects`: identify the code of a kernel. Unnecessary if a compiled kernel told what it was made from.
+- `_codelibrary.get_cubin`: the machine code that an exported program holds. Unnecessary if a compiled kernel had it.
 - `_codelibrary.get_cufunc, _cufunc_cache, get_asm_str`: load a kernel once for each compute capability. Unnecessary if
   numba-cuda loaded kernels on every device, and unloaded each once at exit.
 - `ArrayModel._fields`: an array becomes these launch parameters. Unnecessary if numba-cuda documented them.
@@ -81,6 +82,12 @@ def assembly(compiled: Any, ordinal: int) -> str:
     """The PTX code of a kernel for a device."""
     capability = cuda.gpus[ordinal].compute_capability
     return str(LIBRARY.get(compiled, "_codelibrary.get_asm_str")(cc=capability))
+
+
+def cubin(compiled: Any, capability: int) -> bytes:
+    """The machine code of a kernel for a compute capability, such as 90, linked with its files."""
+    code = LIBRARY.get(compiled, "_codelibrary.get_cubin")(cc=divmod(capability, 10))
+    return bytes(getattr(code, "code", code))  # of cuda.core, where numba-cuda compiles by it
 
 
 def loaded(compiled: Any, ordinal: int) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import warp as wp
@@ -18,6 +20,8 @@ LIBRARY = Library("warp-lang", "1.13", "1.19", {
     "_codegen_lock": "No other thread generates code meanwhile. Unnecessary once Warp locks what it generates.",
     "_live_kernels, _get_live_kernels": "A module holds one kernel. A public function that compiles one would do.",
     "Launch.params, Launch.hooks": "Are what machine code is given. A public description of a launch would do.",
+    "ModuleExec.binary_path": "Is the code that an exported program holds. A public function "
+    "that gives it would do.",
     "_wp_scalar_type_, _shape_, _concrete_cls, _cls": "Say what a type consists of. Public functions would do.",
     "_init_from_data, _init_new, _ref": "Data become a temporary of a recording. A public hook for arrays would do.",
     "_resolve_launch_block_dim, _build_launch_bounds_from_tuple, pack_arg, invoke, Module.load, array.device": "Are "
@@ -48,6 +52,15 @@ def internals() -> Any:
 def library() -> Any:
     """Warp's library, with its C functions."""
     return LIBRARY.get(internals(), "runtime.core")
+
+
+def machine_code(loaded: Any, end: str) -> tuple[bytes, str]:
+    """The machine code that is loaded on a device, and the name in it of its only kernel, which ends with ``end``."""
+    content = Path(LIBRARY.get(loaded, "binary_path")).read_bytes()
+    symbol = re.search(rb"(?:\0|\.entry )(\w+_" + end.encode() + rb")\b", content)  # of object code, or of PTX
+    if symbol is None:
+        raise LIBRARY.changed(f"the machine code has no function that ends with {end}")
+    return content, symbol[1].decode()
 
 
 def codegen_lock() -> contextlib.AbstractContextManager[Any]:

@@ -81,6 +81,10 @@ class Call(abc.ABC):
         """Raises BridgeError if no program for another process can call the kernel."""
         return
 
+    def carried(self, platform: str) -> str:
+        """The machine code, for a program that another process may run; empty if the program gets none."""
+        return ""
+
     def one_device(self, platform: str) -> str:
         """Why no program of several devices can make the call; empty if they can."""
         return ""
@@ -181,12 +185,13 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: 
 def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, platform: str) -> Any:
     target, description = call.describe(platform)
     exported = is_exported(ctx)
+    attributes: dict[str, Any] = {"kernel": description}
     if exported:
         call.check_export(platform)
+        attributes["code"] = call.carried(platform)
     # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.
     if not exported or available(platform):
         call.entry(platform)
-    attributes: dict[str, Any] = {"kernel": description}
     if call.poison is not None:
         target = _poisoned(target)
         target.install()

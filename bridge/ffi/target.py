@@ -40,7 +40,7 @@ RESOLVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
-Resolver = Callable[[str, str], int]
+Resolver = Callable[[str, str, str], int]
 """Finds the plan for a platform and a description. Raises an error that tells the user which kernel to define."""
 
 
@@ -209,12 +209,12 @@ class Target:
         answer = (ctypes.c_int64 * 2).from_address(answer_address)
         frame = _FRAME.from_address(frame_address)
         try:
-            description = _string_attribute(frame, "kernel")
+            description, code = _string_attribute(frame, "kernel"), _string_attribute(frame, "code", "")
             require_own_process(self.name)
             resolver = self._kernels.resolver
             if resolver is None:
                 raise BridgeError(f"this program calls {description}, but nothing in this process finds its kernels.")
-            answer[0] = resolver(self.platform, description)
+            answer[0] = resolver(self.platform, description, code)
         except Exception as error:
             answer[1] = _error(frame_address, error)
 
@@ -224,9 +224,11 @@ def _text(span_address: int) -> str:
     return ctypes.string_at(span.ptr, span.len).decode() if span.len else ""
 
 
-def _string_attribute(frame: Any, name: str) -> str:
+def _string_attribute(frame: Any, name: str, otherwise: str | None = None) -> str:
     names, values = (words_at(each, frame.attrs.size) for each in (frame.attrs.names, frame.attrs.attrs))
     address = dict(zip(map(_text, names), values, strict=True)).get(name)
+    if address is None and otherwise is not None:
+        return otherwise
     if address is None:
         raise BridgeError(f"the call has no attribute {name!r}; it was made by another version of kernel-bridge")
     return _text(address)
@@ -322,11 +324,13 @@ def require_own_process(name: str) -> None:
 def export_checks() -> tuple[DisabledSafetyCheck, ...]:
     """The safety checks to disable when exporting a function that calls kernels.
 
-    ``jax.export`` refuses custom calls that it does not know to be stable. The bridge's calls are stable, because they
-    name a kernel by its content. The process that runs the exported program must define the same kernels before, with
-    the same wrapper and the same versions of Python, NumPy and the kernel's language::
+    ``jax.export`` refuses custom calls that it does not know to be stable. The bridge's calls are stable: the program
+    holds the machine code of the kernels, see :func:`bridge.export_for`, and names each by its content::
 
         exported = jax.export.export(jax.jit(f), disabled_checks=bridge.export_checks())(*args)
+
+    The process that runs the program imports the bridge, and needs the kernels' compilers for none of them. A kernel
+    whose code cannot be in the program, as a callable's, is defined there with the same wrapper and versions.
     """
     return tuple(DisabledSafetyCheck.custom_call(target.name) for target in TARGETS)
 

@@ -22,6 +22,7 @@ from bridge.ffi.native.call_frame import Arrays
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CPU, CUDA, Target
 from bridge.kernel.arguments import Signature
+from bridge.kernel.carried import Carried
 from bridge.kernel.language import PROCESS_LOCAL, Compiled, Definition, NativeLanguage
 
 DefinitionT = TypeVar("DefinitionT", bound=Definition)
@@ -126,13 +127,30 @@ class KernelCall(Call):
         target, description = self.describe(platform)
         return target.publish(description, lambda: self._load(platform))
 
-    def _load(self, platform: str) -> tuple[int, Any]:
+    def carried(self, platform: str) -> str:
+        compiled = self.compiled(platform)
+        if compiled.identity.startswith(PROCESS_LOCAL):
+            return ""
+        kind, content = "", b"kernel-bridge puts no code of this kind into programs"
+        try:
+            if compiled.carry is not None:
+                kind, content = compiled.carry()
+        except BridgeError as error:
+            content = str(error).encode()
+        name, inputs, outputs = self._arrays(platform)
+        return Carried(kind, content, name, inputs, outputs).text()
+
+    def _arrays(self, platform: str) -> Arrays:
+        """The arrays of the kernel's plan."""
         compiled, inputs, outputs = self.compiled(platform), self.signature.input_sizes, self.signature.output_sizes
         scratch, copies = [(1, 1)] * len(compiled.scratch), [inputs[index] for index in compiled.guarded]
-        plan = compiled.load()
+        return Arrays(self.name, inputs, (*outputs, *scratch, *copies))
+
+    def _load(self, platform: str) -> tuple[int, Any]:
+        plan = self.compiled(platform).load()
         if isinstance(plan, DevicePlan):
             check_parameters(plan.launches)
-        return plan.keep(Arrays(self.name, inputs, (*outputs, *scratch, *copies))), plan.alive
+        return plan.keep(self._arrays(platform)), plan.alive
 
     def _compile(self, platform: str) -> Compiled:
         try:
@@ -175,11 +193,16 @@ class Definitions:
     def __len__(self) -> int:
         return len(self._definitions)
 
-    def resolve(self, platform: str, text: str) -> int:
-        """The address of the plan of a call that another process described; the kernel is compiled now if it is new.
+    def resolve(self, platform: str, text: str, code: str) -> int:
+        """The address of the plan of a call that another process described; it is compiled or loaded now if it is new.
+
+        Args:
+            platform: JAX's name of the platform.
+            text: What :meth:`KernelCall.describe` returned.
+            code: What :meth:`KernelCall.carried` returned. It is loaded unless this process has wrapped this kernel.
 
         Raises:
-            BridgeError: This process has not wrapped this kernel.
+            BridgeError: This process has not wrapped this kernel, and the program does not hold its code.
         """
         try:
             description = msgspec.json.decode(text, type=_Description)
@@ -188,36 +211,32 @@ class Definitions:
         with self._lock:
             language = self._languages.get(description.language)
             known = [each for (of, _), each in self._definitions.items() if of == description.language]
-        if language is None:
-            raise BridgeError(
-                f"this program calls the {description.language} kernel {description.name!r}, but nothing in this "
-                f"process provides {description.language} kernels. Define the kernel with the same wrapper as in the "
-                "process that exported it."
-            )
-        try:
-            options = msgspec.json.decode(description.options, type=language.options_type)
-        except msgspec.MsgspecError as error:
-            raise _not_understood(text) from error
         refusal: BridgeError | None = None
         for definition in known:
-            if definition.name == description.name:
-                call = KernelCall(
-                    definition.name,
-                    (),
-                    language=language,
-                    definition=definition,
-                    options=options,
-                    signature=description.signature,
-                    settings=language.settings(definition),
-                )
+            if language is not None and definition.name == description.name:
                 try:
-                    identity = call.compiled(platform).identity
+                    call = _call_of(language, definition, description)
+                    if call.compiled(platform).identity == description.identity:
+                        return call.entry(platform)
                 except BridgeError as error:  # another kernel of this name, which these types do not fit
                     refusal = error
-                    continue
-                if identity == description.identity:
-                    return call.entry(platform)
-        raise refusal or _undefined(language, description)
+        carried = Carried.of(code) if code else None
+        if carried is not None and carried.kind:
+            return {"cpu": CPU, "cuda": CUDA}[platform].publish(text, carried.load)
+        why = f" The program does not hold its code: {carried.content.decode()}" if carried is not None else ""
+        raise refusal or _undefined(language, description, why)
+
+
+def _call_of(language: NativeLanguage[Any, Any], definition: Definition, description: _Description) -> KernelCall:
+    try:
+        options = msgspec.json.decode(description.options, type=language.options_type)
+    except msgspec.MsgspecError as error:
+        raise _not_understood(str(description)) from error
+    signature, settings = description.signature, language.settings(definition)
+    return KernelCall(
+        definition.name, (), language=language, definition=definition, options=options, signature=signature,
+        settings=settings,
+    )  # fmt: skip
 
 
 def _not_understood(text: str) -> BridgeError:
@@ -227,17 +246,22 @@ def _not_understood(text: str) -> BridgeError:
     )
 
 
-def _undefined(language: NativeLanguage[Any, Any], description: _Description) -> BridgeError:
-    advice = (
-        "It depends on an object that has no content of its own, so no other process can rebuild it; pass such values "
-        "as arrays or plain constants."
-        if description.identity.startswith(PROCESS_LOCAL)
-        else f"Call {language.row.function} on the same kernel (same code, constants, options and versions, on "
-        "the same kind of processor) before running this program."
-    )
+def _undefined(language: NativeLanguage[Any, Any] | None, description: _Description, why: str) -> BridgeError:
+    if description.identity.startswith(PROCESS_LOCAL):
+        advice = (
+            "It depends on an object that has no content of its own, so no other process can rebuild it; pass such "
+            "values as arrays or plain constants."
+        )
+    elif language is None:
+        advice = "Define it with the same wrapper as in the process that exported the program."
+    else:
+        advice = (
+            f"Call {language.row.function} on the same kernel (same code, constants, options and versions, on the same "
+            "kind of processor) before running this program."
+        )
+    kind = f"{description.language} kernel" if language is None else language.kernel_kind
     return BridgeError(
-        f"this program calls the {language.kernel_kind} {description.name!r}, which this process has not defined. "
-        f"{advice}"
+        f"this program calls the {kind} {description.name!r}, which this process has not defined. {advice}{why}"
     )
 
 

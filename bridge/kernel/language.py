@@ -53,6 +53,8 @@ class Compiled:
             The plan has a further output for each, of the same type, which comes last and shares the copy's buffer.
         target: The FFI target that runs the plan; None for the one of the platform.
         one_device: Why no program of several devices can call the kernel; empty if they can.
+        carry: Makes the machine code that an exported program holds: the kind and content of a
+            :class:`~bridge.kernel.carried.Carried`. It raises a BridgeError that says why there is none.
     """
 
     def __init__(
@@ -63,12 +65,14 @@ class Compiled:
         guarded: tuple[int, ...] = (),
         target: Target | None = None,
         one_device: str = "",
+        carry: Callable[[], tuple[str, bytes]] | None = None,
     ):
         self.load = load
         self.scratch = scratch
         self.guarded = guarded
         self.target = target
         self.one_device = one_device
+        self.carry = carry
         if code is None:
             self.identity = f"{PROCESS_LOCAL}-{_process}-{os.getpid()}-{next(_serials)}"
         else:

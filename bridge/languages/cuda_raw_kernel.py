@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from bridge.cuda.carried_cubins import Cubin, cubins_of
 from bridge.cuda.includes import included_by
 from bridge.cuda.launch_shape import (
     LaunchShape,
@@ -260,7 +261,17 @@ class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
         check_covers(definition.name, options.shape, signature.outputs)
 
     def compile(self, definition: CppDefinition, options: CppOptions, signature: Signature, platform: str) -> Compiled:
-        return Compiled(definition.code, lambda: self._load(definition, options, signature))
+        def cubin(capability: int) -> Cubin:
+            code = definition.compile(f"sm_{capability}")
+            launch = launch_of(definition.name, (), options, signature, code.is_cooperative)
+            return Cubin(code.content, code.symbol, launch)
+
+        aligned = alignments(options.alignment, signature)
+        return Compiled(
+            definition.code,
+            lambda: self._load(definition, options, signature),
+            carry=lambda: cubins_of(cubin, options.shape.is_empty, aligned),
+        )
 
     def _load(self, definition: CppDefinition, options: CppOptions, signature: Signature) -> DevicePlan:
         launches = []

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from bridge.compat.cutile import LIBRARY, annotated, compiler_options, find_printer, text_of
+from bridge.cuda.carried_cubins import Cubin, cubins_of
 from bridge.cuda.cubins import (
     ALIGNMENT,
     CubinLanguage,
@@ -162,12 +163,30 @@ class _Cutile(CubinLanguage[CutileDefinition]):
         self, definition: CutileDefinition, options: GridOptions, signature: Signature, platform: str
     ) -> Compiled:
         with self.refusing(definition):
-            return Compiled(definition.content(signature), lambda: self._load(definition, options, signature))
+            content = definition.content(signature)
 
-    def _load(self, definition: CutileDefinition, options: GridOptions, signature: Signature) -> DevicePlan:
         def compile_for(capability: int) -> bytes:
             with self.refusing(definition):
                 return definition.compile(signature, capability)
+
+        def cubin(capability: int) -> Cubin:
+            launch = launch_of(definition, (), options, signature)
+            return Cubin(compile_for(capability), definition.name, launch)
+
+        alignments = tuple(map(alignment_of, signature.arrays))
+        return Compiled(
+            content,
+            lambda: self._load(definition, options, signature, compile_for),
+            carry=lambda: cubins_of(cubin, 0 in options.grid, alignments),
+        )
+
+    def _load(
+        self,
+        definition: CutileDefinition,
+        options: GridOptions,
+        signature: Signature,
+        compile_for: Callable[[int], bytes],
+    ) -> DevicePlan:
 
         def load(content: bytes, ordinal: int) -> int:
             shape = LaunchShape(options.grid, ONE_THREAD)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bridge.compat.triton import LIBRARY, current, ir_of, scratch_pointers, source_of, view_of
+from bridge.cuda.carried_cubins import Cubin, cubins_of
 from bridge.cuda.cubins import (
     ALIGNMENT,
     CubinLanguage,
@@ -32,6 +33,7 @@ from bridge.kernel.definitions import DEFINITIONS
 from bridge.kernel.language import Compiled, Definition
 from bridge.kernel.sent_by_name import sent_by_name
 from bridge.kernel.wrapper import says_its_call, wrap
+from bridge.languages.triton_configurations import OPTIONS, resolved
 from bridge.table import LANGUAGES
 
 WARP_THREADS = 32
@@ -46,6 +48,8 @@ def triton_kernel(
     num_warps: int | None = None,
     num_stages: int | None = None,
     num_ctas: int | None = None,
+    config: Any = None,
+    outputs: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
     vmap_method: str | None = None,
     input_output_aliases: Mapping[int, int] | None = None,
@@ -58,23 +62,30 @@ def triton_kernel(
     process when JAX compiles the call. XLA may record its launches into CUDA graphs.
 
     Args:
-        kernel: A function decorated with ``triton.jit``. Its pointers are the inputs and then the outputs, in the order
-            of its parameters; arrays are C-contiguous. It writes every element of its outputs, and no input.
+        kernel: A function decorated with ``triton.jit``; it may be under ``triton.heuristics`` and ``triton.autotune``.
+            Its pointers are the inputs and then the outputs, in the order of its parameters; arrays are C-contiguous.
+            It writes every element of its outputs, and no input.
         outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them; or a function of
             the inputs that returns these, as for :func:`bridge.numba_kernel`.
         grid: Programs to launch, an int or up to three (x, y, z); or a function of the dict of ``values`` that returns
             them, as Triton takes it.
-        num_warps: Warps of a program, 4 by default. A parameter of the kernel with this name, or one of the next two,
-            gets the value, too.
+        num_warps: Warps of a program, 4 by default, or what the configuration says. A parameter of the kernel with this
+            name, or one of the next two, gets the value, too.
         num_stages: Stages of software pipelines, 3 by default.
         num_ctas: Blocks of a program, which form a cluster, 1 by default; more need compute capability 9.0.
+        config: The ``triton.Config`` of a kernel under ``triton.autotune``; by default its first one. Nothing is timed
+            here: :func:`bridge.triton_configurations` gives all of them to an operator, whose ``tune`` finds the
+            fastest.
+        outputs: The names of the parameters that are outputs, in the order of ``outs``; by default the last pointers.
         options: Further options of Triton's CUDA backend, such as ``{"maxnreg": 64}``.
         vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel gets both pointers.
         has_side_effect: As for :func:`bridge.numba_kernel`.
         **values: The parameters that are no arrays, by name: of ``tl.constexpr``, and numbers, which are static. An int
             is passed as ``i32`` or ``i64``, a float as ``fp32``, a NumPy scalar as its dtype; a parameter that is
-            annotated with a dtype (``n: tl.int64``) gets this one. A pointer may be None.
+            annotated with a dtype (``n: tl.int64``) gets this one. A pointer may be None. What you pass by name goes
+            before what a configuration or heuristic sets. A heuristic is called with these values now, so it can ask
+            only whether an array is None.
 
     Returns:
         A ``jax.jit`` function of the input arrays that returns the results that ``outs`` describes.
@@ -82,7 +93,8 @@ def triton_kernel(
     Raises:
         ImportError: Triton is not installed.
         KernelTypeError: ``kernel`` is no function decorated with ``triton.jit``.
-        SignatureError: ``values`` has a name that the kernel does not have, or a value that Triton does not take.
+        SignatureError: ``values`` has a name that the kernel does not have, or a value that Triton does not take;
+            ``outputs`` is no list of its pointers; or a decorator does what cannot be resolved here.
         ValueError: The launch arguments make no sense, or exceed a limit of the device.
         KernelCompileError: When called: Triton cannot compile the kernel for these arrays.
 
@@ -101,22 +113,18 @@ def triton_kernel(
         )
     """
     triton = _triton()
-    if not isinstance(kernel, triton.runtime.JITFunction):
-        inner = getattr(kernel, "fn", None)
-        cure = (
-            "pass the kernel inside it (kernel.fn) with one configuration; XLACustomKernel.tune finds the fastest."
-            if isinstance(inner, triton.runtime.JITFunction)
-            else "decorate it with triton.jit, and unset TRITON_INTERPRET."
-        )
-        raise KernelTypeError(
-            f"triton_kernel got {kernel!r} of type {type(kernel).__name__}, expected a function decorated with "
-            f"triton.jit: {cure}"
-        )
-    name = kernel.fn.__name__
     launch = {"num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas}
     asked = {each: value for each, value in launch.items() if value is not None}
-    given = {p.name: p.default for p in kernel.params if p.has_default} | values
-    given |= {each: value for each, value in asked.items() if each in kernel.arg_names}
+    decorated, (kernel, known) = kernel, resolved(kernel, values | asked, config)
+    if not isinstance(kernel, triton.runtime.JITFunction):
+        raise KernelTypeError(
+            f"triton_kernel got {decorated!r} of type {type(decorated).__name__}, expected a function decorated with "
+            "triton.jit: decorate it with triton.jit, and unset TRITON_INTERPRET."
+        )
+    name = kernel.fn.__name__
+    asked = {each: known[each] for each in (*OPTIONS, "maxnreg", "ir_override") if each in known and each not in values}
+    given = {p.name: p.default for p in kernel.params if p.has_default}
+    given |= {each: value for each, value in known.items() if each not in asked or each in kernel.arg_names}
     check_values(name, kernel.arg_names, [p.name for p in kernel.params if p.is_constexpr], given)
     constant = [p.name for p in kernel.params if p.is_constexpr or given.get(p.name, p) is None]
     constants = tuple((each, given[each]) for each in constant)
@@ -130,11 +138,14 @@ def triton_kernel(
         raise SignatureError(f"{name}: options is {options!r}, expected a dict of options of Triton's CUDA backend.")
     passed |= options or {}
     _check_options(name, passed)
-    arrays = [each for each in kernel.arg_names if each not in given]
+    pointers, last = [each for each in kernel.arg_names if each not in given], list(outputs or ())
+    if isinstance(outputs, str) or len({*last} & {*pointers}) != len(last):
+        raise SignatureError(f"{name}: outputs is {outputs!r}, expected different names of its pointers: {pointers}.")
+    arrays = (*(each for each in pointers if each not in last), *last)
     definition = DEFINITIONS.define(
         LANGUAGE,
-        (id(kernel), scalars, _exactly(constants), repr(passed)),
-        lambda: TritonDefinition(name, of_arrays(kernel.fn, arrays), None, kernel, scalars, constants, passed),
+        (id(kernel), scalars, _exactly(constants), repr(passed), arrays),
+        lambda: TritonDefinition(name, of_arrays(kernel.fn, arrays), None, kernel, scalars, constants, passed, arrays),
     )
     programs = grid(dict(given)) if callable(grid) else grid
     shape = launch_shape(name, programs, passed["num_warps"] * WARP_THREADS)
@@ -172,12 +183,14 @@ class TritonDefinition(Definition):
         scalars: The numbers among the parameters.
         constants: The values of its constexpr parameters, and None for pointers that it does not get, by name.
         options: The options of Triton's CUDA backend.
+        arrays: Its pointers in the order of the arrays of a call.
     """
 
     kernel: Any = field(repr=False)
     scalars: tuple[Number, ...]
     constants: tuple[tuple[str, Any], ...]
     options: dict[str, Any]
+    arrays: tuple[str, ...]
 
     @property
     def taken(self) -> list[str | Number]:
@@ -189,12 +202,11 @@ class TritonDefinition(Definition):
     def source(self, signature: Signature, key: str = "") -> Any:
         """The kernel for arrays of these types, as Triton compiles it and keeps it by a key."""
         types, attributes = {name: "constexpr" for name, _ in self.constants}, {}
-        arrays = iter(signature.arrays)
         for each in self.taken:
             if isinstance(each, Number):
                 types[each.name], is_divisible = TYPES[each.dtype], each.is_divisible
             else:
-                array = next(arrays)
+                array = signature.arrays[self.arrays.index(each)]
                 types[each], is_divisible = f"*{TYPES[array.dtype]}", alignment_of(array) > 1
             if is_divisible:
                 name = each if isinstance(each, str) else each.name
@@ -292,23 +304,36 @@ class _Triton(CubinLanguage[TritonDefinition]):
         content = "\n".join((_triton().__version__, repr(definition.scalars), repr(made)))
         of_block = definition.scratch_bytes(signature) if "tt.make_tensor_descriptor" in content else 0
         scratch = (of_block * math.prod(blocks_of(definition, options)),) if of_block else ()
-        return Compiled(content, lambda: self._load(definition, options, signature, of_block, made), scratch)
+        alignments = [*map(alignment_of, signature.arrays), *([DESCRIPTOR_ALIGNMENT] if scratch else [])]
 
-    def _load(
+        def compile_for(capability: int) -> TritonCode:
+            with self.refusing(definition):
+                code = definition.compile(signature, capability)
+            if code.scratch_bytes > of_block:
+                raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
+            return code
+
+        def cubin(capability: int) -> Cubin:
+            code = compile_for(capability)
+            return Cubin(code.content, code.symbol, launch_of(definition, (), options, code))
+
+        return Compiled(
+            content,
+            lambda: DevicePlan(
+                self._launches(definition, options, signature, compile_for, made), alignments, definition
+            ),
+            scratch,
+            carry=lambda: cubins_of(cubin, 0 in options.grid, alignments),
+        )
+
+    def _launches(
         self,
         definition: TritonDefinition,
         options: GridOptions,
         signature: Signature,
-        scratch: int,
+        compile_for: Callable[[int], TritonCode],
         made: dict[int, str],
-    ) -> DevicePlan:
-        def compile_for(capability: int) -> TritonCode:
-            with self.refusing(definition):
-                code = definition.compile(signature, capability)
-            if code.scratch_bytes > scratch:
-                raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
-            return code
-
+    ) -> list[Launch]:
         launches = []
         if 0 not in options.grid:
             handles, compiled = load_for_each_chip(
@@ -326,8 +351,7 @@ class _Triton(CubinLanguage[TritonDefinition]):
                     f"{', '.join(f'sm_{each}' for each in compiled)}. Let CUDA_VISIBLE_DEVICES name GPUs of one kind."
                 )
             launches.append(launch_of(definition, handles, options, code))
-        alignments = [*map(alignment_of, signature.arrays), *([DESCRIPTOR_ALIGNMENT] if scratch else [])]
-        return DevicePlan(launches, alignments, definition)
+        return launches
 
 
 def blocks_of(definition: TritonDefinition, options: GridOptions) -> tuple[int, int, int]:
@@ -340,7 +364,7 @@ def launch_of(definition: TritonDefinition, handles: tuple[int, ...], options: G
     """The launch of a kernel with these handles: a word for each parameter. Scratch memory is the buffer after all."""
     taken = definition.taken
     words = [each.word if isinstance(each, Number) else 0 for each in taken]
-    arrays = [index for index, each in enumerate(taken) if isinstance(each, str)]
+    arrays = [taken.index(each) for each in definition.arrays]
     arrays += [len(words)] if code.scratch_bytes else []
     words += [0] * code.scratch_pointers
     sizes = [each.size if isinstance(each, Number) else WORD_BYTES for each in taken]

@@ -128,13 +128,12 @@ _row(
 )  # fmt: skip
 
 
-def _vendor(id_: str, call: str, target: str | None = None, accept: str = "accept", **facts: Any) -> None:
-    """Registers a call from JAX that the makers of a language ship, or ours of the function that they call."""
-    kind = "VendorCall" if accept == "accept" else "FunctionKernel"
+def _vendor(id_: str, call: str, **facts: Any) -> None:
+    """Registers a call from JAX that the makers of a language ship."""
     _row(
-        id_, {"cuda": target}, "vendors.calls",
-        f"a suites.{kind}", f"Return a function that calls {call} from suites.{kind}(make).",
-        accept=accept, missing=_later("vendors.calls", "why_missing", id_), **facts,
+        id_, {"cuda": None}, "vendors.calls",
+        "a suites.VendorCall", f"Return a function that calls {call} from suites.VendorCall(make).",
+        missing=_later("vendors.calls", "why_missing", id_), **facts,
     )  # fmt: skip
 
 
@@ -143,8 +142,10 @@ _vendor("jax_triton", "jax_triton.triton_call", no_batches=f"jax_triton.triton_c
 _vendor("cutlass", "cutlass.jax.cutlass_call", no_batches=f"cutlass.jax.cutlass_call {_NO_BATCHES}")
 _vendor("cutile", "cuda.tile.jax.cutile_call", no_batches=f"cuda.tile.jax.cutile_call {_NO_BATCHES}")
 _vendor("jax_tvm_ffi", "a function of jax_tvm_ffi")
-_vendor(
-    "tvm_ffi", "bridge.tvm_ffi_kernel", "bridge_cuda_host", "accept_function",
+_row(
+    "tvm_ffi", {"cuda": "bridge_cuda_host"}, "kernels.function_kernel",
+    "a suites.FunctionKernel", "Return a function that calls bridge.tvm_ffi_kernel from suites.FunctionKernel(make).",
+    missing=_later("vendors.calls", "why_missing", "tvm_ffi"),
     no_export="a tvm_ffi.Function exists in this process alone",
 )  # fmt: skip
 _vendor("mosaic_gpu", "jax.experimental.pallas.mosaic_gpu.kernel")

@@ -12,7 +12,7 @@ from reports.options import Exit
 
 
 def clean() -> Exit:
-    """Deletes the machine code of handlers. The next call compiles it again."""
+    """Deletes machine code. The next call compiles it again."""
     failed = False
     for what, path in _folders():
         size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
@@ -27,5 +27,5 @@ def clean() -> Exit:
 
 def _folders() -> Iterator[tuple[str, Path]]:
     # Only folders with names of this project: the user can choose any folder as the cache.
-    natives = sorted(cache_folder().glob("native-*"))
-    yield from (("machine code of handlers", path) for path in natives if path.is_dir())
+    for what, names in (("machine code of handlers", "native-*"), ("libraries of cuda_library", "libraries-*")):
+        yield from ((what, path) for path in sorted(cache_folder().glob(names)) if path.is_dir())

@@ -152,8 +152,3 @@ def _line(error: Exception) -> str:
 def accept(declared: Any) -> VendorCall | None:
     """Returns a call of a vendor's own function."""
     return declared if isinstance(declared, VendorCall) and callable(declared.make) else None
-
-
-def accept_function(declared: Any) -> FunctionKernel | None:
-    """Returns a function of JAX arrays that calls the bridge, for a backend without a class of its own."""
-    return declared if type(declared) is FunctionKernel and callable(declared.make) else None

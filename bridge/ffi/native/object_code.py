@@ -16,7 +16,7 @@ import stat
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from llvmlite import binding
 from numba.core.compiler_lock import global_compiler_lock
 
 from bridge.compat.numba import final_bitcode, machine_code, pass_builder
-from bridge.errors import AbiError
+from bridge.errors import AbiError, BridgeError
 from bridge.ffi.native.abi import read_header
 from bridge.ffi.native.words import CONTEXT
 
@@ -69,9 +69,10 @@ class LoadedObject:
     Args:
         content: What :func:`emit_object` returned on a processor of this kind. LLVM does not check it: other bytes may
             end the process.
+        entry: The function to call.
     """
 
-    def __init__(self, content: bytes):
+    def __init__(self, content: bytes, entry: str = _ENTRY):
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         machine = binding.Target.from_default_triple().create_target_machine()
@@ -79,12 +80,30 @@ class LoadedObject:
         self._engine = binding.create_mcjit_compiler(module, machine)  # its own, so no name is taken
         self._engine.add_object_file(binding.ObjectFileRef.from_data(content))
         self._engine.finalize_object()
-        self.address = int(self._engine.get_function_address(_ENTRY))
+        self.address = int(self._engine.get_function_address(entry))
 
     def set_context(self, words: int) -> None:
         """Sets the address of the words of the function's context."""
         variable = int(self._engine.get_global_value_address(CONTEXT))
         ctypes.c_int64.from_address(variable).value = words
+
+
+def require_processor(name: str, triple: str, features: Sequence[str]) -> None:
+    """Raises BridgeError unless this processor runs object code of another process, for which LLVM would end this one.
+
+    Args:
+        name: The kernel.
+        triple: The system and processor that the code is for.
+        features: The features that the processor needs, such as ``avx2``.
+    """
+    here = binding.get_host_cpu_features()
+    lacks = [each for each in features if not here.get(each)]
+    if triple != binding.get_process_triple() or lacks:
+        has = f"lacks {', '.join(lacks)}" if lacks else f"is of {binding.get_process_triple()}"
+        raise BridgeError(
+            f"this program holds code of {name} for {triple}, but this processor {has}. Export it on such a processor. "
+            "For a Numba kernel, NUMBA_CPU_NAME can name it there, such as x86-64-v3."
+        )
 
 
 def assembled(code: str) -> LoadedObject:
@@ -139,14 +158,14 @@ def _read(path: Path) -> bytes | None:
     """The object code in a file; None if it does not count."""
     try:
         with path.open("rb") as file:
-            is_own = _is_own(os.fstat(file.fileno()))
+            safe = is_own(os.fstat(file.fileno()))
             content = file.read()
     except OSError:
         return None
     digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    if is_own and code and digest == _digest(path, code):
+    if safe and code and digest == _digest(path, code):
         return code
-    what = "is damaged" if is_own else "belongs to another user, or others can write to it"
+    what = "is damaged" if safe else "belongs to another user, or others can write to it"
     warnings.warn(f"{path} {what}, so it does not count and is written anew.", RuntimeWarning, stacklevel=2)
     return None
 
@@ -158,15 +177,20 @@ def _write(path: Path, code: bytes) -> None:
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
             file.write(_digest(path, code) + code)
         os.replace(file.name, path)
-        with contextlib.suppress(FileNotFoundError):  # another process deletes them too
-            kept = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda each: each.stat().st_mtime)
-            for each in kept[:-KEPT]:
-                each.unlink(missing_ok=True)
+        delete_oldest(path)
     except OSError as error:
         _warn_once(
             f"the machine code of native handlers cannot be kept: {error}. So each process compiles it again, which "
             f"takes about a second. Set {VARIABLE} to a folder that can be written to."
         )
+
+
+def delete_oldest(path: Path) -> None:
+    """Keeps the latest of the files in the folder of a file that end as it does."""
+    with contextlib.suppress(FileNotFoundError):  # another process deletes them too
+        kept = sorted(path.parent.glob(f"*{path.suffix}"), key=lambda each: each.stat().st_mtime)
+        for each in kept[:-KEPT]:
+            each.unlink(missing_ok=True)
 
 
 @functools.cache
@@ -180,7 +204,7 @@ def _digest(path: Path, code: bytes) -> bytes:
     return hashlib.sha256(path.name.encode() + code).digest()
 
 
-def _is_own(status: os.stat_result) -> bool:
+def is_own(status: os.stat_result) -> bool:
     """Whether the file belongs to this user, and no other user can write to it."""
     if not hasattr(os, "getuid"):
         return True

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core import cgutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
@@ -21,7 +21,7 @@ from numba.core.types import int64
 
 from bridge.compat.numba import status_of
 from bridge.ffi.native.abi import ERROR
-from bridge.ffi.native.addresses import c_function, c_string
+from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.exception_text import describe, error_code
 from bridge.ffi.native.object_code import LoadedObject, prepared
 from bridge.ffi.native.words import create_error
@@ -80,26 +80,38 @@ def _object(address: int) -> Any:
 
 
 class Storage:
-    """Thread-specific storage for a pointer, such as the record of a call."""
+    """Thread-specific storage for a pointer, such as the record of a call.
 
-    def __init__(self) -> None:
+    Args:
+        name: Its name in LLVM code, which holds no address and so can go to another process.
+    """
+
+    def __init__(self, name: str) -> None:
         python = ctypes.pythonapi
         allocate = python.PyThread_tss_alloc
         allocate.restype = ctypes.c_void_p
-        self.key = int(allocate())
+        self._name, self.key = name, int(allocate())
         python.PyThread_tss_create.argtypes = (ctypes.c_void_p,)
         if python.PyThread_tss_create(self.key) != 0:
             raise MemoryError("no thread-specific storage is left")
+        binding.add_symbol(name, self.key)
+        for function in (python.PyThread_tss_get, python.PyThread_tss_set):
+            binding.add_symbol(function.__name__, c_function(function))
 
     def emit_get(self, builder: ir.IRBuilder) -> ir.Value:
         """Emits code that returns what this thread has stored, or 0."""
-        get = _c_function(builder, ctypes.pythonapi.PyThread_tss_get, POINTER, POINTER)
-        return builder.call(get, [builder.inttoptr(I64(self.key), POINTER)])
+        return builder.call(self._function(builder, "PyThread_tss_get", POINTER), [self._key(builder)])
 
     def emit_set(self, builder: ir.IRBuilder, value: ir.Value) -> None:
         """Emits code that stores a pointer for this thread."""
-        store = _c_function(builder, ctypes.pythonapi.PyThread_tss_set, I32, POINTER, POINTER)
-        builder.call(store, [builder.inttoptr(I64(self.key), POINTER), value])
+        builder.call(self._function(builder, "PyThread_tss_set", I32, POINTER), [self._key(builder), value])
+
+    def _key(self, builder: ir.IRBuilder) -> ir.Value:
+        known = builder.module.globals.get(self._name)
+        return known or ir.GlobalVariable(builder.module, POINTER.pointee, self._name)
+
+    def _function(self, builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Type) -> ir.Value:
+        return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, [POINTER, *arguments]), name)
 
 
 def _c_function(builder: ir.IRBuilder, function: Any, result: ir.Type, *arguments: ir.Type) -> ir.Value:
@@ -107,7 +119,7 @@ def _c_function(builder: ir.IRBuilder, function: Any, result: ir.Type, *argument
     return builder.inttoptr(I64(c_function(function)), prototype.as_pointer())
 
 
-RECORD = Storage()
+RECORD = Storage("bridge_record")
 """Holds the record of the call that a thread runs a part of."""
 
 
@@ -117,7 +129,9 @@ def emit_new_record(builder: ir.IRBuilder, name: str, frame: ir.Value) -> ir.Val
     builder.store(I64(0), word(builder, record, COUNT))
     builder.store(I64(int(ERROR.INTERNAL)), word(builder, record, CODE))
     builder.store(frame, word(builder, record, FRAME))
-    builder.store(I64(c_string(name)), word(builder, record, NAME))
+    text = cgutils.make_bytearray(name.encode() + b"\0")
+    held = cgutils.global_constant(builder.module, "bridge_name", text)
+    builder.store(builder.ptrtoint(held, I64), word(builder, record, NAME))
     return builder.bitcast(record, POINTER)
 
 

@@ -84,12 +84,20 @@ def load(compiled: Any, arrays: Sequence[types.Array], kernel: str) -> HostPlan:
         kernel: Its name, for error messages.
     """
     entry = f"bridge_entry_{next(_serials)}"
+    with linked(compiled, arrays, kernel, entry) as module:
+        content = compat.machine_code(module)
+        provide(outside(module))
+    # Machine code holds addresses of Python objects: of environments, and of what Numba calls dynamic globals.
+    return HostPlan(compat.load(content, entry), alive=compiled)
+
+
+@contextlib.contextmanager
+def linked(compiled: Any, arrays: Sequence[types.Array], kernel: str, entry: str) -> Iterator[binding.ModuleRef]:
+    """The optimised LLVM module of a kernel and its entry; the arguments are those of :func:`load`."""
     with opened(compiled) as (module, add):
         functions = {function.name: function for function in module.functions}
         for name in functions.keys() & _REPLACED.keys():
             functions[name].name = f"bridge_{name}"
-            binding.add_symbol(f"bridge_{name}", _REPLACED[name]())
-        binding.add_symbol(FAIL, failures.fail_address())
         elsewhere = not functions.keys().isdisjoint(_REPLACED)
         # Numba calls set_num_threads by its address, one of the dynamic globals.
         sets_threads = compiled.library.has_dynamic_globals and bool(binding.address_of_symbol("set_num_threads"))
@@ -97,9 +105,22 @@ def load(compiled: Any, arrays: Sequence[types.Array], kernel: str) -> HostPlan:
         keep_only(module, entry)
         module.verify()
         _optimise(module)
-        address = compat.load(module, entry)
-    # Machine code holds addresses of Python objects: of environments, and of what Numba calls dynamic globals.
-    return HostPlan(address, alive=compiled)
+        yield module
+
+
+def outside(module: binding.ModuleRef) -> tuple[str, ...]:
+    """The functions and variables that a module takes from the process that loads it."""
+    declared = (each.name for each in (*module.functions, *module.global_variables) if each.is_declaration)
+    return tuple(name for name in declared if not name.startswith("llvm."))
+
+
+def provide(names: Sequence[str]) -> None:
+    """Makes functions of the bridge known to LLVM, of those that machine code takes from outside."""
+    for name in names:
+        if name == FAIL:
+            binding.add_symbol(FAIL, failures.fail_address())
+        elif (replaced := _REPLACED.get(name.removeprefix("bridge_"))) is not None:
+            binding.add_symbol(name, replaced())
 
 
 def _entry_code(

@@ -15,6 +15,7 @@ from bridge.kernel.arguments import Signature
 from bridge.kernel.definitions import DEFINITIONS
 from bridge.kernel.language import CPU_DTYPES, Compiled, NativeLanguage, NoOptions
 from bridge.kernel.wrapper import says_its_call, wrap
+from bridge.languages.numba.carried_object import object_of
 from bridge.languages.numba.compilation import NumbaDefinition, compile_kernel, numba_type
 from bridge.languages.numba.identity import code_of
 from bridge.languages.numba.linking import load
@@ -121,11 +122,12 @@ class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
         types = tuple(map(numba_type, signature.arrays))
         compiled = compile_kernel(definition, types)
         definition.recompilations()  # knows this code from now on
-        guarded = changed_inputs(compiled, types)
+        code = code_of(compiled, definition.name)
         return Compiled(
-            code_of(compiled, definition.name),
+            code,
             lambda: load(compiled, types, definition.name),
-            guarded=guarded,
+            guarded=changed_inputs(compiled, types),
+            carry=lambda: object_of(compiled, types, definition.name, code),
         )
 
 

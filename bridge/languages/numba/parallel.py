@@ -44,7 +44,7 @@ from bridge.ffi.native.words import (
 from bridge.ffi.plans.host import Mutex
 from bridge.languages.numba.failures import FRAME, RECORD, Storage
 
-_PART = Storage()
+_PART = Storage("bridge_part")
 # Holds the number of the part that a thread runs, plus one; nothing on a thread that runs none.
 
 _LOOP_WORDS = 8

@@ -211,6 +211,13 @@ def name_of(compiled: Any) -> str:
     return str(compiled.entry_name if function is None else function.__name__)
 
 
+def machine_code(compiled: Any, capability: int) -> tuple[bytes, str]:
+    """The cubin of a compiled kernel for a compute capability, such as 90, and the kernel's name in it."""
+    from bridge.compat import numba_cuda as compat
+
+    return compat.cubin(compiled, capability), compat.code(compiled).name
+
+
 def load_function(compiled: Any, ordinal: int) -> int:
     """The handle of a compiled kernel on a device whose context is current."""
     from bridge.compat.numba_cuda import loaded

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from bridge.cuda.carried_cubins import Cubin
 from bridge.cuda.launch_shape import MOST, LaunchShape
 from bridge.cuda.machine_code import load_cubin, load_for_each_chip
 from bridge.errors import BridgeError, KernelTypeError, LaunchError
@@ -126,8 +127,11 @@ def _with_numbers_for_names(text: str) -> str:
 
 def compile_for_gpus(
     definition: CudaDefinition, arrays: Sequence[ArrayType]
-) -> tuple[str | None, Callable[[LaunchShape], Launch]]:
-    """Compiles a kernel for the first GPU: returns its identity, and a function that loads it on all and launches it.
+) -> tuple[str | None, Callable[[LaunchShape], Launch], Callable[[LaunchShape, int], Cubin]]:
+    """Compiles a kernel for the first GPU.
+
+    Returns:
+        Its identity, a function that loads it on all GPUs and launches it, and one that compiles it for another GPU.
 
     Raises:
         KernelCompileError: The compiler refuses the kernel for these types.
@@ -135,16 +139,21 @@ def compile_for_gpus(
     compile_for = functools.cache(functools.partial(compile_kernel, definition, arrays))
     first = compile_for(driver.compute_capability(local_ordinals()[0]))
 
+    def launch_with(shape: LaunchShape, handles: tuple[int, ...]) -> Launch:
+        cooperative = first.is_cooperative
+        return array_launch(definition.name, handles, shape, arrays, cooperative, memref_words, "numba-cuda-mlir")
+
     def launch(shape: LaunchShape) -> Launch:
         def load(code: MlirCode, ordinal: int) -> int:
             return load_cubin(definition.name, code.content, code.symbol, shape, code.is_cooperative, ordinal)
 
-        handles, _ = load_for_each_chip(compile_for, load)
-        return array_launch(
-            definition.name, handles, shape, arrays, first.is_cooperative, memref_words, "numba-cuda-mlir"
-        )
+        return launch_with(shape, load_for_each_chip(compile_for, load)[0])
 
-    return first.identity, launch
+    def cubin(shape: LaunchShape, capability: int) -> Cubin:
+        code = compile_for(capability)
+        return Cubin(code.content, code.symbol, launch_with(shape, ()))
+
+    return first.identity, launch, cubin
 
 
 def memref_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bridge.cuda.carried_cubins import Cubin, cubins_of
 from bridge.cuda.launch_shape import LaunchShape, alignments, check_alignment, check_covers, launch_shape
 from bridge.errors import KernelTypeError
 from bridge.ffi.plans.device import DevicePlan, Launch
@@ -23,6 +24,7 @@ from bridge.languages.numba_cuda.cuda_compilation import (
     code_of,
     compile_kernel,
     load_kernel,
+    machine_code,
 )
 from bridge.languages.numba_cuda.mlir import check_threads, compile_for_gpus, is_mlir, require_mlir
 from bridge.table import LANGUAGES, require_cuda
@@ -148,9 +150,14 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
     def compile(
         self, definition: CudaDefinition, options: CudaOptions, signature: Signature, platform: str
     ) -> Compiled:
+        aligned = alignments(options.alignment, signature)
         if is_mlir(definition.dispatcher):
-            identity, launch = compile_for_gpus(definition, signature.arrays)
-            return Compiled(identity, lambda: _plan(definition, options, signature, launch))
+            identity, launch, cubin = compile_for_gpus(definition, signature.arrays)
+            return Compiled(
+                identity,
+                lambda: _plan(definition, options, signature, launch),
+                carry=lambda: cubins_of(functools.partial(cubin, options.shape), options.shape.is_empty, aligned),
+            )
         compiled = compile_kernel(definition, signature.arrays)
         if options.raises:
             load = functools.partial(_load_raising, definition.name, options, signature, compiled)
@@ -160,7 +167,15 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
             handles = load_kernel(definition.name, compiled, shape)
             return array_launch(definition.name, handles, shape, signature.arrays, compiled.cooperative)
 
-        return Compiled(code_of(compiled), lambda: _plan(definition, options, signature, launch_loaded, compiled))
+        def cubin_of(capability: int) -> Cubin:
+            launch = array_launch(definition.name, (), options.shape, signature.arrays, compiled.cooperative)
+            return Cubin(*machine_code(compiled, capability), launch)
+
+        return Compiled(
+            code_of(compiled),
+            lambda: _plan(definition, options, signature, launch_loaded, compiled),
+            carry=lambda: cubins_of(cubin_of, options.shape.is_empty, aligned),
+        )
 
 
 LANGUAGE = _NumbaCuda(

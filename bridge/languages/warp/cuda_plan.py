@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import warp as wp
 
-from bridge.compat.warp import LIBRARY
+from bridge.compat.warp import LIBRARY, machine_code
+from bridge.cuda.carried_cubins import Cubin, cubins_of
 from bridge.cuda.launch_shape import LaunchShape
 from bridge.cuda.machine_code import check_launch
-from bridge.errors import LaunchError, PlatformError
+from bridge.errors import BridgeError, LaunchError, PlatformError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Dimensions, handles_table, local_ordinals
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
@@ -41,6 +43,27 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
     launches = [device_launch(kernel, launch, packed)] if packed else []
     alignments = alignments_of([made.source], len(signature.arrays))
     return DevicePlan(launches, alignments, packed)
+
+
+def carried_device(made: Generated, launch: WarpLaunch, signature: Signature) -> tuple[str, bytes]:
+    """The machine code of a kernel for the GPUs of this process, and the kind of what an exported program holds.
+
+    Raises:
+        BridgeError: The program is for other GPUs, for which Warp compiles nothing here.
+    """
+    kernel, here = made.kernel, {driver.compute_capability(at): on for at, on in devices(made.kernel.key).items()}
+
+    def cubin(capability: int) -> Cubin:
+        if capability not in here:
+            raise BridgeError(f"Warp compiles it for sm_{capability} only where JAX has such a GPU")
+        packed = pack(made, launch, "cuda", here[capability])
+        assert packed is not None
+        end = f"cuda_kernel_{'backward' if launch.backward else 'forward'}"
+        ordinal = local_ordinals()[[*here].index(capability)]
+        made_launch = replace(device_launch(kernel, launch, {ordinal: packed}), handles=())
+        return Cubin(*machine_code(packed.module_exec, end), made_launch)
+
+    return cubins_of(cubin, 0 in launch.dims, alignments_of([made.source], len(signature.arrays)))
 
 
 def devices(name: str) -> dict[int, Any]:

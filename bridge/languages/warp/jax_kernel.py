@@ -76,7 +76,8 @@ def jax_kernel(
         matrices have their dimensions last. Values that are no arrays are static: they are compiled into the call. Also
         takes ``launch_dims``, ``output_dims`` and ``vmap_method``, for a single call, unless ``enable_backward`` is
         True. A call follows ``warp.config`` and the options of the kernel's module; inside ``jax.jit`` it follows what
-        they are when JAX traces it. Its attribute ``block_dim`` is the option.
+        they are when JAX traces it. Its attribute ``block_dim`` is the option. Equal arguments give the same function
+        while it lives.
 
     Raises:
         KernelTypeError: ``kernel`` was not made by ``warp.kernel``, or has a parameter of a type that JAX lacks (a
@@ -135,9 +136,17 @@ def jax_kernel(
         # Under other settings of Warp another function is traced and compiled.
         return program(own, ("jax_kernel", statics, settings_of(kernel), differentiable), call)
 
-    wrapper = warp_wrapper(options, OPTIONS_OF_A_CALL, program_of, kernel.module)
-    vars(wrapper)["block_dim"] = options.block_dim
-    return wrapper
+    in_out = tuple(in_out_argnames or ())
+    made_of = "jax_kernel", differentiable
+    return warp_wrapper(
+        options,
+        OPTIONS_OF_A_CALL,
+        program_of,
+        kernel.module,
+        made_of,
+        block_dim=options.block_dim,
+        in_out_argnames=in_out,
+    )
 
 
 def _check_block_dim(name: str, block_dim: Any) -> int | None:

@@ -78,6 +78,13 @@ def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Iterable[s
     if isinstance(in_out_names, str) or not isinstance(in_out_names, Iterable):
         raise SignatureError(f"{kernel.key}: in_out_argnames is {in_out_names!r}, expected a list of names.")
     in_out_names = tuple(in_out_names)
+    if unknown := set(in_out_names) - set(names):
+        raise SignatureError(
+            f"{signature}: in_out_argnames is {list(in_out_names)}: {sorted(map(str, unknown))} did not match any "
+            "function argument names."
+        )
+    if len(set(in_out_names)) != len(in_out_names):
+        raise SignatureError(f"{signature}: in_out_argnames {list(in_out_names)} must not contain duplicate names.")
     counted = hasattr(output_count, "__index__") and not isinstance(output_count, bool)
     if not counted or not max(1, len(in_out_names)) <= output_count <= len(names):
         raise SignatureError(
@@ -86,10 +93,10 @@ def parameters_of(kernel: wp.Kernel, output_count: int, in_out_names: Iterable[s
         )
     pure = output_count - len(in_out_names)
     first_output = len(names) - pure
-    if set(in_out_names) - set(names[:first_output]) or len(set(in_out_names)) != len(in_out_names):
+    if set(in_out_names) - set(names[:first_output]):
         raise SignatureError(
-            f"{signature}: in_out_argnames is {list(in_out_names)}, expected different names among the parameters "
-            f"before the {pure} outputs: {names[:first_output]}. They must not contain duplicate names."
+            f"{signature}: in_out_argnames is {list(in_out_names)}, expected names among {names[:first_output]}: in_out"
+            f" arguments should be placed before output-only arguments, which are the last {pure}."
         )
     parameters = []
     for index, arg in enumerate(kernel.adj.args):

@@ -188,8 +188,6 @@ def plan_call(options: WrapperOptions, statics: Sequence[StaticValue], arrays: S
         dims = shapes[inputs[0].name]
     outputs = [p for p in parameters if p.role is Role.OUTPUT]
     shapes |= {p.name: output_shape(options, p, dims, shapes[inputs[0].name] if inputs else ()) for p in outputs}
-    for parameter in (*inputs, *outputs):
-        check_extents(kernel.key, parameter, shapes[parameter.name])
     if 0 in dims and any(math.prod(shapes[p.name]) for p in outputs):
         raise LaunchError(
             f"{kernel.key}: the launch dimensions {dims} launch nothing, so the outputs would not be written. Launch "
@@ -199,21 +197,24 @@ def plan_call(options: WrapperOptions, statics: Sequence[StaticValue], arrays: S
     codes = tuple(
         code for code in generated_everywhere(instance, options.block_dim).values() if isinstance(code, Generated)
     )
-    _check_rank(options, dims, codes)
+    _check_launch(options, dims, codes)
+    for parameter in (*inputs, *outputs):
+        check_extents(kernel.key, parameter, shapes[parameter.name])
     planned = Planned(options, instance, parameters, values, shapes, dims, codes, kernel_checks())
     check_not_written(kernel.key, parameters, planned.uses)
     Outputs.of([planned.result(p) for p in planned.outputs], kernel.key).check_precision(kernel.key)
     return planned
 
 
-def _check_rank(options: WrapperOptions, dims: Dims, codes: Sequence[Generated]) -> None:
-    """Checks that no thread has the indices of another one, and that no dimension is left out.
+def _check_launch(options: WrapperOptions, dims: Dims, codes: Sequence[Generated]) -> None:
+    """Checks that no thread has the indices of another one, and that no dimension is left out or too long.
 
     A launch on tiles has one more dimension, the threads of a block. A kernel may do without ``wp.tid()``. As in Warp,
     the extents that ``launch_dims`` leaves out are one.
 
     Raises:
-        LaunchError: The kernel unpacks more or fewer values of ``wp.tid()`` than the launch has dimensions.
+        LaunchError: The kernel unpacks more or fewer values of ``wp.tid()`` than the launch has dimensions; or one of
+            them does not fit 32 bits.
     """
     ranks = {int(rank) for code in codes for rank in re.findall(r"\bbuiltin_tid(\d)d\((?:var_|\);)", code.source)}
     rank = max(ranks, default=len(dims))
@@ -225,6 +226,12 @@ def _check_rank(options: WrapperOptions, dims: Dims, codes: Sequence[Generated])
             "wp.tid(): threads would share their indices, or elements be left out. Pass launch_dims with "
             f"{rank} extents."
         )
+    for axis, extent in enumerate(dims[:rank] if ranks else ()):
+        if extent > MAX_EXTENT:
+            raise LaunchError(
+                f"{options.kernel.key}: Warp cannot launch a kernel using wp.tid() with extent {extent} in dimension "
+                f"{axis}, expected at most {MAX_EXTENT}: its indices have 32 bits. Launch over more dimensions."
+            )
 
 
 def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, Generated | KernelCompileError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,8 +38,8 @@ def define(kernel: Any) -> WarpDefinition:
 
 class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
     def compile(self, definition: WarpDefinition, options: WarpLaunch, signature: Signature, platform: str) -> Compiled:
-        from bridge.languages.warp.cpu_plan import build_host
-        from bridge.languages.warp.cuda_plan import build_device
+        from bridge.languages.warp.cpu_plan import build_host, carried_host
+        from bridge.languages.warp.cuda_plan import build_device, carried_device
         from bridge.languages.warp.generated import check_inputs, generated, instantiated, takes_handle
         from bridge.languages.warp.wrapper_options import check_homes
 
@@ -46,13 +47,14 @@ class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
         made = generated(instantiated(definition.kernel, types), platform, options.block_dim)
         check_inputs(made, options, signature)
         code = None if takes_handle(made) else made.digest
-        build = build_host if platform == "cpu" else build_device
+        build, carried = (build_host, carried_host) if platform == "cpu" else (build_device, carried_device)
+        carry = functools.partial(carried, made, options, signature)
         check_homes(definition.name, [each.value for each in options.arguments], (), platform)
         if not available(platform):  # another machine loads it
-            return Compiled(code, lambda: build(made, options, signature))
+            return Compiled(code, lambda: build(made, options, signature), carry=carry)
         # Loaded now, because Warp generates the code once more when it loads, and what the code refers to may change.
         built = build(made, options, signature)
-        return Compiled(code, lambda: built)
+        return Compiled(code, lambda: built, carry=carry)
 
     def settings(self, definition: WarpDefinition) -> tuple[str, ...]:
         from bridge.languages.warp.settings import settings_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -42,6 +42,8 @@ def warp_wrapper(
     named: Sequence[str],
     program_of: Callable[[WrapperOptions, tuple[StaticValue, ...]], Program],
     module: Any,
+    key: tuple[Any, ...],
+    **attributes: Any,
 ) -> Callable[..., list[jax.Array]]:
     """A function of the parameters that are passed. It keeps the programs of its latest values, options and settings.
 
@@ -50,7 +52,20 @@ def warp_wrapper(
         named: The options that a call may override.
         program_of: The call with these options and values, as a ``jax.jit`` function of its arrays.
         module: Has ``hashers``, which another object replaces when Warp's module changes.
+        key: What else decides what the function does. Equal options, keys and attributes give the same function.
+        **attributes: Attributes of the function, which are hashable.
     """
+    make = functools.partial(_make_wrapper, options, named, program_of, module, attributes)
+    return shared((options.key, *key, *attributes.items()), make)
+
+
+def _make_wrapper(
+    options: WrapperOptions,
+    named: Sequence[str],
+    program_of: Callable[[WrapperOptions, tuple[StaticValue, ...]], Program],
+    module: Any,
+    attributes: Mapping[str, Any],
+) -> Callable[..., list[jax.Array]]:
     kernel, passed, name = options.kernel, options.passed, options.kernel.key
     values = [(index, parameter) for index, parameter in enumerate(passed) if not parameter.is_array]
     arrays = [index for index, parameter in enumerate(passed) if parameter.is_array]
@@ -88,7 +103,7 @@ def warp_wrapper(
 
     keywords = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None) for each in named]
     signature = inspect.Signature([*positional([parameter.name for parameter in passed]), *keywords])
-    wrapper, of = _Wrapper(call), {"__module__": kernel.func.__module__, "__doc__": kernel.func.__doc__}
+    wrapper, of = _Wrapper(call), {**attributes, "__module__": kernel.func.__module__, "__doc__": kernel.func.__doc__}
     vars(wrapper).update(of, __name__=name, __qualname__=name, __signature__=signature)
     return wrapper
 

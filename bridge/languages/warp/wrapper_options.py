@@ -14,7 +14,7 @@ import warp as wp
 from bridge.compat.warp import scalar_of, shape_of, struct_of
 from bridge.errors import LaunchError, ParameterError, PlatformError, SignatureError
 from bridge.kernel.arguments import check_vmap_method, no_keywords
-from bridge.languages.warp.dtypes import MAX_DIMENSIONS, MAX_EXTENT, NAMES, SCALARS, numpy_dtype
+from bridge.languages.warp.dtypes import MAX_DIMENSIONS, NAMES, SCALARS, numpy_dtype
 from bridge.languages.warp.parameters import STRUCT, Role, WarpParameter
 
 OPTIONS_OF_A_CALL = ("launch_dims", "output_dims", "vmap_method")
@@ -69,9 +69,10 @@ class WrapperOptions:
         if unknown := given.keys() - set(known):
             raise no_keywords(dict.fromkeys(sorted(unknown)), key, [p.name for p in self.passed], variadic=False)
         if self.backward_asked:
+            name = next(iter(given))
             raise SignatureError(
-                f"{key}: {', '.join(given)} cannot be overridden per-call with enable_backward=True. Call jax_kernel "
-                "again with another value."
+                f"{key}: {name} cannot be overridden per-call: {name} is not supported in a call when "
+                "enable_backward=True. Call jax_kernel again with another value."
             )
         check_vmap_method(given.get("vmap_method"), key)
         changes = {name: value for name, value in given.items() if value is not None}
@@ -92,18 +93,17 @@ def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) ->
         most: The largest number of extents.
 
     Raises:
-        LaunchError: ``dims`` is something else, or an extent is negative or too large for Warp's 32-bit indices.
+        LaunchError: ``dims`` is something else, or an extent is negative.
     """
     try:
         given = tuple(dims) if isinstance(dims, Iterable) else (dims,)
         extents = tuple(map(operator.index, given))
     except TypeError:  # no integer, or an array of no dimensions
         given = extents = ()
-    in_range = all(0 <= extent <= MAX_EXTENT for extent in extents)
-    if any(isinstance(extent, bool) for extent in given) or not in_range or not 1 <= len(extents) <= most:
+    is_wrong = any(isinstance(extent, bool) or extent < 0 for extent in (*given, *extents))
+    if is_wrong or not 1 <= len(extents) <= most:
         raise LaunchError(
-            f"{name}: {option} is {dims!r}, expected an int or a sequence of one to {most} ints, each between 0 and "
-            f"{MAX_EXTENT}."
+            f"{name}: {option} is {dims!r}, expected an int or a sequence of one to {most} ints from 0 on."
         )
     return extents
 

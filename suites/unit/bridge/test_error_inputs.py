@@ -284,7 +284,9 @@ WARP = [
     signature(r"num_outputs is 1 with 2 in/out arguments, expected an integer between 2 and 4\. It counts in/out",
         wrap, "exchange", in_out_argnames=["old", "total"]),
     signature(r"scale\(x, factor, out\): the output 'factor' is a value of type", wrap, "scale", num_outputs=2),
-    signature(r"in_out_argnames is \['y'\], expected different names among", wrap, "reverse", in_out_argnames=["y"]),
+    signature(r"\['y'\]: \['y'\] did not match any function argument names", wrap, "reverse", in_out_argnames=["y"]),
+    signature("must not contain duplicate names", wrap, "reverse", in_out_argnames=["x", "x"]),
+    signature("arguments should be placed before output-only", wrap, "scale", num_outputs=2, in_out_argnames=["out"]),
     signature("in_out_argnames is 'x', expected a list", wrap, "increment", in_out_argnames="x"),
     *(bad(LaunchError, "launch_dims is .*, expected an int or a sequence of one to 4 ints",
         wrap, "reverse", launch_dims=value) for value in (True, "3", (), (1,) * 5)),
@@ -452,13 +454,25 @@ def wrap_triton(outs=OUT, **options):
     return triton_kernel(block_copy, outs, **{"grid": 4, "n": 4, "BLOCK": 16} | options)
 
 
-def wrap_autotuned():
-    return triton_kernel(pytest.importorskip("triton").autotune([], [])(block_copy), OUT, grid=1)
+def wrap_autotuned(**hook):
+    triton = pytest.importorskip("triton")
+    configs = [triton.Config({"BLOCK": 16}, **hook)]
+    return triton_kernel(triton.autotune(configs, [])(block_copy), OUT, grid=1, n=4, config=None if hook else 3)
+
+
+def wrap_heuristic():
+    wrapped = pytest.importorskip("triton").heuristics({"BLOCK": lambda args: args["x"].shape[0]})(block_copy)
+    return triton_kernel(wrapped, OUT, grid=1, n=4)
 
 
 TRITON = [
     bad(KernelTypeError, "got 3 of type int, expected a function .* triton.jit", triton_kernel, 3, OUT, grid=1),
-    bad(KernelTypeError, r"pass the kernel inside it \(kernel.fn\) with one configuration", wrap_autotuned),
+    signature("config is 3, expected one of its triton.Config objects", wrap_autotuned),
+    signature(r"has a hook, Python .* pass the kernel inside it \(kernel.fn\)", wrap_autotuned, pre_hook=print),
+    signature("block_copy: config is 3, but the kernel is not under triton.autotune", wrap_triton, config=3),
+    signature("the heuristic of 'BLOCK' needs 'x', which is passed as an array, .* Pass BLOCK=", wrap_heuristic),
+    *(signature(r"outputs is .*, expected different names of its pointers: \['x', 'out'\]", wrap_triton, outputs=each)
+        for each in ("out", ["out", "out"], ["n"])),
     signature(r"block_copy\(x, out, n, BLOCK\) got no value for 'BLOCK'", triton_kernel, block_copy, OUT, grid=1),
     signature("block_copy.* has no parameter 'size'", wrap_triton, size=3),
     signature("block_copy: n is 'four' of type str, expected a number or a NumPy scalar", wrap_triton, n="four"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError, UnavailableError
+from bridge import KernelCompileError, KernelTypeError, LaunchError, PlatformError, SignatureError, UnavailableError
 from bridge.cuda import machine_code
 from bridge.languages import triton_kernel as module
 from bridge.languages.triton_kernel import blocks_of, launch_of
@@ -267,8 +267,80 @@ def test_what_triton_refuses_names_the_kernel(monkeypatch):
         scaled()
 
 
+@triton.jit
+def shifted(value, by):
+    return value + by
+
+
+FAST = triton.Config({"BLOCK": 512}, num_warps=8)
+
+
+@triton.heuristics({"HAS_BIAS": lambda args: args["bias"] is not None, "EVEN": lambda args: args["n"] % 8 == 0})
+@triton.autotune([triton.Config({"BLOCK": 256}, num_stages=2), FAST], key=["n"])
+@triton.heuristics({"WIDE": lambda args: args["BLOCK"] > 256})
+@triton.jit
+def tuned(out, x, bias, n, stride, BLOCK: "tl.constexpr", EVEN: "tl.constexpr", HAS_BIAS: "tl.constexpr",
+          WIDE: "tl.constexpr", SHIFT: "tl.constexpr" = 1):  # fmt: skip
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = shifted(tl.load(x + i * stride, i < n), SHIFT)
+    if HAS_BIAS:
+        value += tl.load(bias + i, i < n)
+    tl.store(out + i, value, i < n)
+
+
+def of_tuned(**options):
+    given = {"grid": lambda v: triton.cdiv(N, v["BLOCK"]), "outputs": ["out"], "n": N, "stride": 1} | options
+    return bridge.triton_kernel(tuned, OUT, **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "threads", "stages", "found"),
+    [({}, 128, 2, (256, True, True, False)), ({"config": FAST}, 256, 3, (512, True, True, True)),
+     ({"bias": None, "BLOCK": 1024, "num_warps": 2}, 64, 2, (1024, True, False, True)),
+     ({"n": 999, "EVEN": True, "config": FAST}, 256, 3, (512, True, True, True))],
+)  # fmt: skip
+def test_decorators_of_triton_are_resolved_once_and_values_go_before_them(options, threads, stages, found):
+    call, code = code_in(of_tuned(**options), *[OUT] * (1 if "bias" in options else 2))
+    definition = call.definition
+    constants = dict(definition.constants)
+    assert tuple(constants[each] for each in ("BLOCK", "EVEN", "HAS_BIAS", "WIDE")) == found
+    assert (code.threads, definition.options["num_stages"], constants["SHIFT"]) == (threads, stages, 1)
+    assert call.options.grid == (triton.cdiv(N, found[0]), 1, 1)
+
+
+def test_a_kernel_may_have_its_outputs_first():
+    call, code = code_in(of_tuned(), OUT, OUT)
+    launch = launch_of(call.definition, (7,), call.options, code)
+    assert [(patch.word, patch.buffer) for patch in launch.patches] == [(1, 0), (2, 1), (0, 2)]
+
+
+SHIFTED = bridge.XLACustomKernel("shifted")
+SHIFTED.def_jnp_kernel(lambda outs: lambda x: x + 1)
+SHIFTED.def_triton_kernel(
+    lambda outs, config: of_tuned(config=config, bias=None), configurations=bridge.triton_configurations(tuned)
+)
+
+
+def test_an_operator_names_the_configurations_of_a_kernel_by_name():
+    names = bridge.triton_configurations(tuned)
+    assert names == {
+        "BLOCK=256 num_warps=4 num_stages=2": {"config": tuned.fn.configs[0]},
+        "BLOCK=512 num_warps=8 num_stages=3": {"config": FAST},
+    }
+    SHIFTED.set_default("cuda", f"triton:{list(names)[1]}")
+    assert SHIFTED.defaults["cuda"] == "triton:BLOCK=512 num_warps=8 num_stages=3"
+    with pytest.raises(KernelTypeError, match="got a kernel without configurations"):
+        bridge.triton_configurations(scale)
+
+
 @gpu
 class TestOnGpu:
+    def test_a_decorated_kernel_computes_what_it_says(self):
+        bias = X[::-1].copy()
+        np.testing.assert_array_equal(of_tuned()(X, bias), X + 1 + bias)
+        np.testing.assert_array_equal(of_tuned(config=FAST, bias=None, SHIFT=3)(X), X + 3)
+        assert [each.status for each in SHIFTED.tune(X, outs=OUT).trials].count("failed") == 0
+
     def test_a_kernel_sees_the_chip_that_it_is_compiled_for(self):
         ones = np.ones(128, np.float32)
         is_new = float(jax.devices()[0].compute_capability) >= 9

@@ -14,6 +14,7 @@ from bridge import (
     BridgeError,
     DeviceMemoryError,
     DifferentiationError,
+    KernelTypeError,
     ParameterError,
     PlatformError,
     RecordingError,
@@ -440,6 +441,23 @@ def test_what_a_call_cannot_do_is_said_in_one_line():
         jax.jit(warp_callable(measures))(3, X)
     for shape in ({"output_dims": 3}, {"output_dims": {"out": 3}}):
         assert [each.shape for each in warp_callable(zero_outputs)(X, **shape)] == [(3,)]
+
+
+def zeroing(dtype, is_used):
+    def used(a: "wp.array(dtype=dtype)", out: "wp.array(dtype=dtype)"):
+        out.fill_(dtype(0))
+
+    def unused(a: "wp.array(dtype=dtype)", out: "wp.array(dtype=dtype)"):
+        out.zero_()
+
+    return used if is_used else unused
+
+
+def test_annotations_that_are_text_may_name_variables_of_a_closure():
+    for dtype in (wp.float32, wp.int32):
+        assert warp_callable(zeroing(dtype, True))(jnp.ones(3, dtype.__name__))[0].tolist() == [0] * 3
+    with pytest.raises(KernelTypeError, match=r"refers to 'dtype', which is unknown .* Use dtype in the body"):
+        warp_callable(zeroing(wp.float32, False))
 
 
 def zero_outputs(a: FLOATS, out: FLOATS):

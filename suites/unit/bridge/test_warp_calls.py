@@ -27,6 +27,7 @@ X = jnp.arange(1.0, 5.0)
 TABLE = jnp.asarray(np.random.default_rng(1).integers(-99, 99, (6, 4)), jnp.float32)
 LOW, HIGH = TABLE.min(axis=1), TABLE.max(axis=1)
 ONES = jnp.ones(1)
+REVERSE = kernels.REVERSE["float32"]
 TILES = jnp.arange(3.0 * kernels.TILE).reshape(3, -1)
 TWO = {"num_outputs": 2}
 EXCHANGE = {"num_outputs": 3, "in_out_argnames": ["total", "old"]}
@@ -111,6 +112,15 @@ def test_the_gradient_of_nothing_is_zero():
     np.testing.assert_array_equal(x, jnp.zeros(4))
 
 
+@kernels.forward_only
+def without_indices(x: kernels.VECTOR, out: kernels.VECTOR):
+    out[0] = x[0]
+
+
+def clears(x: kernels.VECTOR, out: kernels.VECTOR):
+    out.zero_()
+
+
 @warps_own
 class TestInThePlaceOfWarpsOwn:
     @pytest.mark.parametrize("shape", [(6, 4), (3, 4)], ids=["first array", "fewer threads"])
@@ -138,6 +148,38 @@ class TestInThePlaceOfWarpsOwn:
         for name, value in {"launch_dims": 3, "vmap_method": "sequential"}.items():
             with pytest.raises(TypeError, match=f"{name} cannot be overridden per-call"):
                 differentiable(X, X, **{name: value})
+        with pytest.raises(TypeError, match="output_dims is not supported"):
+            differentiable(X, X, output_dims=3)
+        huge = 2**31 + 1, f"using wp.tid\\(\\) with extent {2**31 + 1} in dimension 0"
+        with pytest.raises(ValueError, match=huge[1]):
+            jax.eval_shape(make(REVERSE, launch_dims=huge[0], output_dims=1), X)
+        with pytest.raises(ValueError, match=huge[1]):
+            jax.eval_shape(make(REVERSE, output_dims=1), jax.ShapeDtypeStruct(huge[:1], np.float32))
+
+    @pytest.mark.parametrize("make", [WARPS_OWN, bridge.jax_kernel])
+    def test_a_kernel_without_indices_has_any_number_of_threads(self, make):
+        x = jax.ShapeDtypeStruct((4,), np.float32)
+        assert len(jax.eval_shape(make(without_indices, launch_dims=2**31 + 1, output_dims=1), x)) == 1
+
+    @pytest.mark.parametrize("make", [(WARPS_OWN, wp.jax_callable), (bridge.jax_kernel, bridge.warp_callable)])
+    def test_equal_wrappers_are_the_same_object(self, make):
+        of_kernel, of_function = make
+        assert of_kernel(kernels.scale) is of_kernel(kernels.scale, in_out_argnames=[])
+        assert of_kernel(kernels.scale) is not of_kernel(kernels.scale, block_dim=64)
+        assert of_kernel(kernels.scale) is not of_kernel(kernels.scale, enable_backward=False, launch_dims=4)
+        call = of_function(clears, graph_mode=2, stage_in_argnames=["x"])
+        assert call is of_function(clears, graph_mode=wp.JaxCallableGraphMode.WARP, stage_in_argnames=["x"])
+        assert call is not of_function(clears)
+        assert (call.graph_mode, call.stage_in_argnames) == (wp.JaxCallableGraphMode.WARP, {"x"})
+        assert of_function(clears).graph_mode is wp.JaxCallableGraphMode.JAX
+
+    @pytest.mark.parametrize("make", [(WARPS_OWN, wp.jax_callable), (bridge.jax_kernel, bridge.warp_callable)])
+    def test_a_build_of_warp_without_the_cpu(self, make, monkeypatch):
+        of_kernel, of_function = make
+        monkeypatch.setattr(wp, "is_cpu_available", lambda: False)
+        for call, args in ((of_kernel(kernels.scale), (jnp.ones(17), 3.0)), (of_function(clears), (jnp.ones(17),))):
+            with pytest.raises(Exception, match="does not include CPU support"):
+                jax.block_until_ready(call(*args))
 
     def test_parameters_have_the_names_and_the_order_of_warps_own(self):
         assert list(inspect.signature(bridge.jax_kernel).parameters)[: len(PARAMETERS)] == PARAMETERS

@@ -9,7 +9,7 @@ from suites.unit.processes import output
 from suites.unit.structure.house import PROJECT, arrows, circle, folders, imports, modules, room
 
 FLOORS = {
-    "bridge": "operator languages debug ffi errors",
+    "bridge": "adapters operator languages debug ffi errors",
     "suites": "commands compare validate bench timing checks cells ops declare backends kernels numerics errors",
     "reports": "cli web pages statistics records errors",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,24 +14,23 @@ from bridge.errors import PlatformError
 from bridge.ffi.plans.device import DevicePlan, Launch
 from bridge.ffi.plans.host import HostPlan, python_plan
 from bridge.languages.warp.callable.recording import Operations
-from bridge.languages.warp.cpu_plan import ARGUMENTS, ITSELF, context_of, replay, take_error, tile_mutex, works_on_tiles
+from bridge.languages.warp.cpu_plan import cpu_device, take_error, works_on_tiles
 from bridge.languages.warp.cuda_plan import alignments_of, device_launch, devices
 from bridge.languages.warp.dtypes import LOCK
 from bridge.languages.warp.launches import WarpLaunch
+from bridge.languages.warp.operations import ARGUMENTS, ITSELF, plan_of
 from bridge.languages.warp.packing import PackedLaunch, load
 
 
 def plan_host(name: str, operations: Operations, buffers: Sequence[int], count: int, alive: Any) -> HostPlan:
     """The plan that repeats operations on the CPU."""
-    loaded = functools.cache(lambda code, backward: load(code, wp.get_device("cpu"), backward))
+    device = cpu_device(name)
+    loaded = functools.cache(lambda code, backward: load(code, device, backward))
     codes = [loaded(code, op.launch.backward) if op.launch else None for op, code in operations]
     made = [replace(op, entry=code[-1]) if code else op for (op, _), code in zip(operations, codes, strict=True)]
     threads = max((code.threads for _, code in operations if code), default=1)
-    context, function = context_of(made, buffers, take_error(threads)), replay()
     shared = None in alive[1].uses or any(code and works_on_tiles(code) for _, code in operations)
-    mutex = tile_mutex() if shared else None
-    alive = context, function, codes, alive
-    return HostPlan(function.address, mutex, ctypes.addressof(context), alive)
+    return plan_of(made, buffers, take_error(threads), shared, (codes, alive))
 
 
 def plan_device(name: str, operations: Operations, buffers: Sequence[int], count: int, alive: Any) -> DevicePlan:
@@ -48,7 +46,7 @@ def plan_python(
     """The plan that calls a function of Warp's device and of addresses in Python, on XLA's stream."""
 
     def call(stream: int, ordinal: int, addresses: Sequence[int]) -> None:
-        device = wp.get_device("cpu" if platform == "cpu" else f"cuda:{ordinal}")
+        device = cpu_device(name) if platform == "cpu" else wp.get_device(f"cuda:{ordinal}")
         if elsewhere := [home for home in homes if home != device]:
             raise PlatformError(f"it runs on {device}, but uses an array on {elsewhere[0]}. Put both on one.")
         scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)

@@ -22,9 +22,9 @@ from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function
 from bridge.kernel.arguments import ArrayType
 from bridge.languages.warp.callable.device_memory import launch_instead
-from bridge.languages.warp.cpu_plan import ARGUMENTS, ITSELF, Operation
 from bridge.languages.warp.dtypes import addresses_in
 from bridge.languages.warp.inputs import UNKNOWN, Uses
+from bridge.languages.warp.operations import ARGUMENTS, ITSELF, Operation
 from bridge.languages.warp.packing import Layout, laid_out
 from bridge.languages.warp.settings import block_dim_on
 

@@ -68,7 +68,7 @@ def warp_callable(
             on shapes, and on the values of parameters that are no arrays.
         num_outputs: Number of arrays returned, in/out arguments included.
         graph_mode: Changes nothing, nor do the three parameters for its modes: XLA decides what it records into CUDA
-            graphs.
+            graphs. They are attributes of the function, as Warp's are.
         vmap_method: As for :func:`bridge.numba_kernel`: each element of a batch is computed by itself. If the function
             makes temporaries, there is one call for each element, so that they share the memory of one.
         output_dims: Shape of the outputs, in elements: one for all, or a dict by name; by default the shape of the
@@ -121,7 +121,16 @@ def warp_callable(
     check_warp()
     wp.init()
     name = func.__name__
-    annotations, labels = inspect.get_annotations(func, eval_str=True), list(inspect.signature(func).parameters)
+    labels, known = list(inspect.signature(func).parameters), references(func)
+    try:
+        annotations = inspect.get_annotations(
+            func, eval_str=True, locals=known
+        )  # they may be text, and name a closure's
+    except NameError as error:
+        raise KernelTypeError(
+            f"{name}({', '.join(labels)}): an annotation refers to {error.name!r}, which is unknown where it is "
+            f"read, as annotations are text in this module. Use {error.name} in the body of the function, too."
+        ) from error
     if missing := [label for label in labels if label not in annotations]:
         raise KernelTypeError(
             f"{name}({', '.join(labels)}): {missing[0]!r} has no annotation, expected a type of Warp for each "
@@ -130,7 +139,7 @@ def warp_callable(
     arguments = [types.SimpleNamespace(label=label, type=annotations[label]) for label in labels]
     like_kernel: Any = LikeKernel(name, func, types.SimpleNamespace(args=arguments))
     parameters = parameters_of(like_kernel, num_outputs, in_out_argnames or ())
-    refers = tuple(references(func).values())  # such as kernels, which another cell of a notebook may define again
+    refers = tuple(known.values())  # such as kernels, which another cell of a notebook may define again
     definition = DEFINITIONS.define(
         LANGUAGE,
         (id(func), parameters, tuple(map(id, refers))),
@@ -157,7 +166,24 @@ def warp_callable(
 
         return run
 
-    return warp_wrapper(options, ("output_dims", "vmap_method"), program_of, types.SimpleNamespace(hashers=None))
+    return warp_wrapper(
+        options,
+        ("output_dims", "vmap_method"),
+        program_of,
+        types.SimpleNamespace(hashers=None),
+        ("warp_callable", id(definition), python_call, has_side_effect),
+        graph_mode=_graph_mode(graph_mode),
+        graph_cache_max=graph_cache_max,
+        in_out_argnames=tuple(in_out_argnames or ()),
+        stage_in_argnames=frozenset(stage_in_argnames or ()),
+        stage_out_argnames=frozenset(stage_out_argnames or ()),
+    )
+
+
+def _graph_mode(given: Any) -> Any:
+    """The mode as Warp's enumeration, whose default is to let XLA capture; older versions of Warp have none."""
+    modes = getattr(wp, "JaxCallableGraphMode", None)
+    return given if modes is None else modes.JAX if given is None else modes(given)
 
 
 def _call(

@@ -1,0 +1,109 @@
+"""Resolves what Triton's decorators leave open, once; :func:`triton_configurations` names the choices of autotune."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from bridge.errors import KernelTypeError, SignatureError
+
+OPTIONS = ("num_warps", "num_stages", "num_ctas")
+"""What a configuration sets besides parameters of the kernel, as arguments of :func:`bridge.triton_kernel`."""
+
+
+def triton_configurations(kernel: Any) -> dict[str, dict[str, Any]]:
+    """The configurations of a kernel under ``triton.autotune``, by names that say what they set.
+
+    They are what :meth:`bridge.XLACustomKernel.def_kernel` takes as ``configurations``, for a generator that passes
+    ``config`` on to :func:`bridge.triton_kernel`. ``tune`` then times them and keeps the fastest, whose name is in
+    records and in ``chosen.backend``.
+
+    Args:
+        kernel: A function under ``triton.autotune``, and other decorators.
+
+    Raises:
+        KernelTypeError: It is not under ``triton.autotune``.
+
+    Example::
+
+        op.def_triton_kernel(
+            lambda outs, config: triton_kernel(add, outs[0], grid=grid, config=config, n=1000),
+            configurations=triton_configurations(add),
+        )
+    """
+    while kernel is not None and not hasattr(kernel, "configs"):
+        kernel = getattr(kernel, "fn", None)
+    if kernel is None:
+        raise KernelTypeError(
+            "triton_configurations got a kernel without configurations. Decorate it with triton.autotune."
+        )
+    return {_name(each): {"config": each} for each in kernel.configs}
+
+
+def _name(config: Any) -> str:
+    """What a configuration sets, without the characters that separate names of backends."""
+    usual = {"num_ctas": 1}
+    given = {
+        name: value for name, value in config.all_kwargs().items() if value is not None and usual.get(name) != value
+    }
+    text = " ".join(f"{name}={value}" for name, value in given.items())
+    return text.replace(":", "=").replace(", ", "/").replace(",", "/")
+
+
+def resolved(kernel: Any, values: Mapping[str, Any], config: Any) -> tuple[Any, dict[str, Any]]:
+    """The ``JITFunction`` in its decorators, and the values with what these set. Values that are given win.
+
+    Args:
+        kernel: The decorated function.
+        values: What the user passes by name.
+        config: The configuration of ``triton.autotune`` to use; None for its first one.
+
+    Raises:
+        SignatureError: A configuration is given and there is no ``triton.autotune``; it runs Python before each launch;
+            or a heuristic reads an array.
+    """
+    given, name = dict(values), getattr(kernel, "base_fn", kernel)
+    name = getattr(name, "__name__", repr(name))
+    while hasattr(kernel, "configs") or isinstance(getattr(kernel, "values", None), dict):
+        if hasattr(kernel, "configs"):
+            chosen = kernel.configs[0] if config is None else config
+            if not hasattr(chosen, "all_kwargs"):
+                raise SignatureError(f"{name}: config is {chosen!r}, expected one of its triton.Config objects.")
+            if chosen.pre_hook or kernel.user_defined_pre_hook or kernel.user_defined_post_hook:
+                raise SignatureError(
+                    f"{name}: triton.autotune has a hook: Python that runs before or after each launch, but no launch "
+                    "from JAX enters it. Do its work with jnp around the call; pass the kernel inside it (kernel.fn)."
+                )
+            given = {each: value for each, value in chosen.all_kwargs().items() if value is not None} | given
+            config = None
+        else:
+            for each, heuristic in kernel.values.items():
+                if each not in given:
+                    arrays = {label: _Array(name, label, each) for label in kernel.arg_names}
+                    given[each] = heuristic(arrays | given)
+        kernel = kernel.fn
+    if config is not None:
+        raise SignatureError(
+            f"{name}: config is {config!r}, but the kernel is not under triton.autotune. Pass values by name."
+        )
+    return kernel, given
+
+
+class _Array:
+    """Stands for an array that a heuristic may compare with None; its type is known when the call is traced."""
+
+    def __init__(self, kernel: str, array: str, value: str):
+        self._text = (
+            f"{kernel}: the heuristic of {value!r} needs {array!r}, which is passed as an array, whose type is not "
+            f"known yet. Pass {value}=... by name; or {array}=..., if it is no array."
+        )
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise SignatureError(self._text)
+
+    __bool__ = __index__ = __len__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __mod__ = __rmod__ = __mul__ = __rmul__ = __add__ = __radd__ = __sub__ = __rsub__ = __floordiv__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getattr__(self, _: str) -> NoReturn:
+        self._refuse()

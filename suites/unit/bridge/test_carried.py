@@ -1,0 +1,166 @@
+"""An exported program holds its machine code, and runs where neither the kernels nor their compilers are."""
+
+import base64
+import ctypes
+import zlib
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import msgspec
+import numba
+import numpy as np
+import pytest
+
+from bridge import SignatureError, export_checks, export_for, jax_kernel, numba_kernel
+from bridge.cuda import carried_cubins
+from bridge.errors import BridgeError
+from bridge.ffi.cuda import driver
+from bridge.kernel.carried import Carried
+from suites.unit.bridge import warp_kernels
+from suites.unit.processes import output
+
+X = np.arange(1, 5, dtype=np.float32)
+SPEC = jax.ShapeDtypeStruct(X.shape, X.dtype)
+LIKE = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
+
+
+@numba.njit
+def thrice(x, out):
+    for i in range(x.size):
+        out[i] = 3 * x[i]
+
+
+@numba.njit(parallel=True)
+def in_parallel(x, out):
+    for i in numba.prange(x.size):
+        out[i] = x[i] + 1
+
+
+@numba.njit
+def fibonacci(n):
+    return 1 if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+@numba.njit
+def with_memory(x, out):
+    out[:] = np.sort(np.sqrt(x) + np.linalg.solve(np.eye(4).astype(np.float32), x))[::-1] + fibonacci(5)
+
+
+@numba.njit
+def raises(x, out):
+    if x[0] > 0:
+        raise ValueError("the first element is", x[0])
+    out[:] = x
+
+
+@numba.njit
+def half(x, out):
+    for i in range(x.size):
+        out[i] = x[i] + x[i]
+
+
+def of_warp(x):
+    return jax_kernel(warp_kernels.logistic, launch_dims=4, output_dims=4)(x[:1], x)[0]
+
+
+CALLS = {
+    "thrice": numba_kernel(thrice, LIKE),
+    "batch": lambda x: jax.vmap(numba_kernel(thrice, LIKE))(x[:, None]),
+    "parallel": numba_kernel(in_parallel, LIKE),
+    "memory": numba_kernel(with_memory, LIKE),
+    "half": lambda x: numba_kernel(half, LIKE)(x.astype(jnp.bfloat16)).astype(jnp.float32),
+    "raises": numba_kernel(raises, LIKE),
+    "warp": of_warp,
+    "warp gradient": jax.grad(lambda x: of_warp(x).sum()),
+}
+SERVER = """
+import sys
+
+class NotHere:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("warp", "triton", "suites"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, NotHere())
+import pathlib, jax, jax.export, numpy as np, bridge
+for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
+    try:
+        result = np.asarray(jax.export.deserialize(path.read_bytes()).call(np.arange(1, 5, dtype=np.float32))).tolist()
+    except jax.errors.JaxRuntimeError as error:
+        result = str(error).splitlines()[0]
+    print(path.name, result, sep="|")
+"""
+
+
+def exported(call, spec=SPEC, platform="cpu"):
+    return jax.export.export(jax.jit(call), platforms=[platform], disabled_checks=export_checks())(spec)
+
+
+def test_a_server_has_neither_the_kernels_nor_warp(tmp_path):
+    for name, call in CALLS.items():
+        (tmp_path / name).write_bytes(content := exported(call).serialize())
+        assert len(content) < 30_000
+    sizes = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n"), jnp.float32)
+    (tmp_path / "any size").write_bytes(exported(CALLS["thrice"], sizes).serialize())
+    found = dict(line.split("|") for line in output("-c", SERVER, tmp_path).splitlines())
+    refused = found.pop("raises")
+    assert refused.startswith("INTERNAL: raises raised ValueError: ('the first element is', 1.0)")
+    assert found.pop("any size") == str((3 * X).tolist())
+    del (calls := dict(CALLS))["raises"]
+    assert found == {name: str(np.asarray(call(X)).tolist()) for name, call in calls.items()}
+
+
+def held(call, platform="cpu"):
+    """What the only call of an exported program holds."""
+    text = exported(call, platform=platform).mlir_module().partition('code = "')[2].partition('"')[0]
+    return Carried.of(text), text
+
+
+def test_code_for_another_processor_or_in_another_format_is_an_error_before_it_runs():
+    carried, text = held(CALLS["thrice"])
+    content = msgspec.msgpack.decode(carried.content)
+    content["features"] += ["avx1024"]
+    with pytest.raises(BridgeError, match=r"holds code of thrice for .*, but this processor lacks avx1024. Export it"):
+        msgspec.structs.replace(carried, content=msgspec.msgpack.encode(content)).load()
+    later = msgspec.msgpack.decode(zlib.decompress(base64.b64decode(text))) | {"format": 99}
+    with pytest.raises(BridgeError, match="format 99, and this version of kernel-bridge reads format 1"):
+        Carried.of(base64.b64encode(zlib.compress(msgspec.msgpack.encode(later))).decode())
+
+
+COSINE = ctypes.CDLL(None).cos
+COSINE.restype, COSINE.argtypes = ctypes.c_double, [ctypes.c_double]
+
+
+@numba.njit
+def by_address(x, out):
+    out[0] = COSINE(x[0])
+
+
+def test_a_program_says_why_it_holds_no_code():
+    carried, _ = held(numba_kernel(by_address, LIKE))
+    assert (carried.kind, carried.content) == ("", b"it calls a function of another library by its address")
+    triton = pytest.importorskip("suites.unit.bridge.test_triton", reason="needs Triton").scaled()
+    assert b"without a GPU. Name the GPUs: with bridge.export_for('sm_90')" in held(triton, "cuda")[0].content
+
+
+def test_a_program_is_made_for_gpus_that_this_machine_lacks(monkeypatch):
+    triton = pytest.importorskip("suites.unit.bridge.test_triton", reason="needs Triton").scaled()
+    with export_for("sm_80", "sm_90"):
+        carried, _ = held(triton, "cuda")
+    loaded = []
+    monkeypatch.setattr(carried_cubins, "load_cubin", lambda *of: loaded.append(of) or 7)
+    monkeypatch.setattr(carried_cubins, "load_everywhere", lambda load: (load(0),))
+
+    def launched_on(capability):
+        monkeypatch.setattr(driver, "compute_capability", lambda ordinal: capability)
+        return carried_cubins.plan_of(carried.name, carried.content).launches[0]
+
+    assert launched_on(86).handles == launched_on(90).handles == (7,)
+    (_, old, symbol, shape, *_), (_, new, *_) = loaded
+    assert old != new
+    assert (symbol, shape.block) == ("scale", (128, 1, 1))
+    with pytest.raises(BridgeError, match=r"for sm_80, sm_90, but runs on sm_120. Export it .*export_for\('sm_120'\)"):
+        launched_on(120)
+    with pytest.raises(SignatureError, match="export_for got 90, expected architectures"), export_for(90):
+        pass

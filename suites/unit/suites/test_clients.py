@@ -1,0 +1,91 @@
+"""The session of clients: which lines of a library it changes, and when a library is worse with the bridge."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+from suites.clients import __main__ as session
+from suites.clients.client import ALL, Client, Edit, client
+from suites.clients.inside import Edits, Outcomes, run_tests
+
+ROW = Client(requirements=(), edits=(), tests=(), different={"test_b": "on purpose"})
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    text = "def call():\n    return 'own'\n\n\ndef other():\n    return 'own'\n"
+    (tmp_path / "a_client.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path / "a_client.py"
+    sys.modules.pop("a_client", None)
+
+
+def changed(edits, monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [edits, *sys.meta_path])
+    return importlib.import_module("a_client")
+
+
+def test_every_line_that_matches_is_changed_and_counted_and_the_file_stays(library, monkeypatch):
+    before = library.read_text()
+    edits = Edits((Edit("a_client", "return 'own'", "return 'ours'"),))
+    module = changed(edits, monkeypatch)
+    assert (module.call(), module.other(), edits.changed, library.read_text()) == ("ours", "ours", 2, before)
+
+
+def test_an_edit_that_matches_no_line_is_an_error(library, monkeypatch):
+    with pytest.raises(ValueError, match="no line of a_client matches"):
+        changed(Edits((Edit("a_client", "return", "pass"),)), monkeypatch)  # a part of a line is none
+
+
+def test_a_crash_loses_no_outcome_and_what_did_not_run_is_worse(tmp_path):
+    outcomes = Outcomes(tmp_path / "lines", None)
+    outcomes.write(test="test_a", outcome="passed")
+    assert [json.loads(line)["test"] for line in outcomes.file.read_text().splitlines()] == ["test_a"]
+    own = {"test_a": "passed", "test_c": "passed", "x::test_b": "passed", "test_d": "failed"}
+    found = session.Found(own, ours={"test_a": "passed", "x::test_b": "failed"})
+    assert (found.worse(ROW), found.failed(ROW)) == (["test_c"], True)
+
+
+@pytest.mark.parametrize(
+    ("found", "failed"),
+    [
+        (session.Found({"test_a": "failed"}, {"test_a": "passed"}), False),
+        (session.Found({"a::test_b": "passed", "t": "passed"}, {"a::test_b": "failed", "t": "passed"}), False),
+        (session.Found(), True),
+        (session.Found(missing="cannot be installed"), False),
+    ],
+    ids=["better", "different on purpose", "nothing ran", "not installed"],
+)
+def test_a_session_fails_if_a_client_is_worse_or_nothing_ran(found, failed):
+    assert found.failed(ROW) is failed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_sample_is_drawn_from_the_tests_that_are_selected_and_is_the_same_each_time(tmp_path):
+    (tmp_path / "test_many.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', [*range(50), *'abcd'])\ndef test_it(n): pass\n"
+    )
+    row = Client((), (), ("-k", "[a] or [b] or [c] or [d]", str(tmp_path / "test_many.py")))
+    drawn = []
+    for number in range(2):
+        outcomes = Outcomes(tmp_path / f"lines{number}", 3)
+        run_tests(row, None, outcomes)
+        lines = [json.loads(line) for line in outcomes.file.read_text().splitlines()]
+        drawn.append([line["test"] for line in lines if "test" in line])
+    assert drawn[0] == drawn[1]
+    assert len(drawn[0]) == 3
+
+
+def test_a_client_that_needs_a_newer_python_says_so(monkeypatch):
+    monkeypatch.setattr(session.shutil, "which", lambda name: None)
+    with pytest.raises(session.Missing, match=r"needs Python 3.99 or newer"):
+        session.python_of(Client((), (), (), python=99))
+
+
+def test_every_row_pins_its_library_and_changes_a_line():
+    for name in ALL:
+        row = client(name)
+        assert "==" in row.requirements[0]
+        assert row.edits
