@@ -25,8 +25,11 @@ from suites.declare.operator import Operator as Operator
 from suites.errors import CatalogueError as CatalogueError
 from suites.errors import OperatorError as OperatorError
 from suites.kernels.function_kernel import FunctionKernel as FunctionKernel
+from suites.kernels.half_precision import FLOATS as FLOATS
+from suites.kernels.half_precision import in_float32 as in_float32
 from suites.kernels.jax_kernels import JaxKernel as JaxKernel
 from suites.kernels.kernel import Kernel as Kernel
+from suites.numerics.arrays import kind_of as kind_of
 from suites.numerics.arrays import total_bytes as total_bytes
 from suites.numerics.derived import derived_truth as derived_truth
 from suites.numerics.edges import values as values

@@ -13,6 +13,7 @@ from typing import Any
 from suites.backends.backend import BACKENDS as BACKENDS
 from suites.backends.backend import Backend as Backend
 from suites.backends.backend import register_backend as register_backend
+from suites.kernels.half_precision import HALVES
 from suites.kernels.library import Library
 
 
@@ -117,13 +118,11 @@ _row(
     "CUDA C++ with one __global__ void function, no template, of pointers and at most their size, "
     "or a suites.RawKernel",
     "Name the function and its launch with suites.RawKernel(source, name, launch).",
-    missing_dtypes={"float16": "needs CUDA's headers, which not every installation of NVRTC finds"},
     missing=_later("backends.cuda_raw", "missing"),
 )  # fmt: skip
 _row(
     "pallas", {"cuda": None}, "backends.pallas",
     "a function of JAX arrays, or a suites.PallasKernel", "Call pallas_call in it.",
-    missing_dtypes={"float16": "Pallas has no division of float16 on GPUs"},
     missing=_later("backends.pallas", "missing"), takes_any_callable=True,
 )  # fmt: skip
 
@@ -170,7 +169,13 @@ def _peer(
 
 
 _peer({"cpu": None}, "peers.host", "NumPy", Library("NumPy", "numpy", ("numpy",), "python -m pip install numpy"))
-_peer({"cpu": None}, "peers.host", "NumPy", Library("SciPy", "scipy", ("scipy",), "python -m pip install scipy"))
+_peer(
+    {"cpu": None},
+    "peers.host",
+    "NumPy",
+    Library("SciPy", "scipy", ("scipy",), "python -m pip install scipy"),
+    dict.fromkeys(HALVES, "SciPy has no numbers of 16 bits"),
+)
 _peer(
     {"cuda": None}, "peers.cupy", "CuPy",
     Library(

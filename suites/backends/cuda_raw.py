@@ -23,8 +23,11 @@ NO_CUDA_CORE = (
 )
 """Why there is no compiler of CUDA C++; None if there is one."""
 
-TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long"}
-"""C++ types by dtype. Half precision needs CUDA's headers, which not every installation of NVRTC finds."""
+TYPES = {
+    "float32": "float", "float64": "double", "int32": "int", "int64": "long long", "float16": "float16",
+    "bfloat16": "bfloat16",
+}  # fmt: skip
+"""C++ types by dtype, in :mod:`suites.kernels.cuda_raw_blocks`."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,17 @@ def kernel(function: Callable[..., None]) -> Any:
     return function if ct is None else ct.kernel(function)
 
 
+def function(body: Callable[..., Any]) -> Any:
+    """``cuda.tile.function``; without cuTile the function itself."""
+    return body if ct is None else ct.function(body)
+
+
+@function
+def widened(x):  # type: ignore[no-untyped-def]
+    """A tile of numbers to compute with: of float32 in place of 16 bits."""
+    return ct.astype(x, ct.float32) if x.dtype == ct.float16 or x.dtype == ct.bfloat16 else x
+
+
 class CutileKernel(LaunchedKernel):
     """A kernel in cuTile.
 

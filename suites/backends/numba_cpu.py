@@ -1,7 +1,7 @@
 """Makes the kernels of the backends ``numba`` and ``numba_parallel``: Numba's CPU kernels on one thread and on several.
 
-It also exports the building blocks of :mod:`suites.kernels.numba_cpu.blocks` and
-:mod:`suites.kernels.numba_cpu.math` for the files of operators.
+It also exports the building blocks of :mod:`suites.kernels.numba_cpu.blocks`, :mod:`suites.kernels.numba_cpu.math` and
+:mod:`suites.kernels.numba_cpu.wide` for the files of operators.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from suites.kernels.numba_cpu.blocks import (
 )
 from suites.kernels.numba_cpu.copies import with_options
 from suites.kernels.numba_cpu.math import exponential
+from suites.kernels.numba_cpu.wide import round_to, sums_for, widened
 from suites.kernels.wrapped import arguments_of, outs_function
 from suites.numerics.blocked_sums import BLOCK
 
@@ -58,8 +59,11 @@ __all__ = [
     "is_csr",
     "largest_element",
     "multiply",
+    "round_to",
     "rows_of_part",
     "short_dots",
+    "sums_for",
+    "widened",
 ]
 
 

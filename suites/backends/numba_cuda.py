@@ -31,15 +31,16 @@ from suites.kernels.numba_cuda.blocks import (
     roomy_kernel,
     rows_of,
     store,
-    strided_sum,
     sum_lanes,
     tile,
     tile_count,
     tiles,
+    wide_dtype,
+    wide_number,
     widened,
 )
 from suites.kernels.numba_cuda.launches import await_launch, let_next_begin
-from suites.kernels.numba_cuda.reductions import add_up_parts, add_up_sums, lanes_of, reduction, sum_of_share
+from suites.kernels.numba_cuda.reductions import add_up_parts, add_up_sums, reduction, sum_of_share
 from suites.kernels.numba_cuda.sparse_blocks import (
     LANE_TERMS,
     csr_launch,
@@ -51,7 +52,7 @@ from suites.kernels.numba_cuda.sparse_blocks import (
     scatter_terms,
     streamed,
 )
-from suites.kernels.numba_cuda.unrolled import carried_through, each_of, loads_of, stores_of, tree_of
+from suites.kernels.numba_cuda.unrolled import carried_through, loads_of, stores_of, tree_of
 from suites.kernels.numba_cuda.vectors import (
     NEIGHBOURS,
     aligned,
@@ -59,7 +60,6 @@ from suites.kernels.numba_cuda.vectors import (
     neighbour_tile,
     neighbour_tiles,
     neighbours,
-    neighbours_once,
     single_neighbours,
     store_neighbours,
     store_single_neighbours,
@@ -67,7 +67,6 @@ from suites.kernels.numba_cuda.vectors import (
 from suites.kernels.numba_cuda.warps import (
     WARP,
     WARPS,
-    four_sums_of_lanes,
     lanes_combined,
     place_in_block,
     shuffle_from,
@@ -101,19 +100,15 @@ __all__ = [
     "csr_rows_of",
     "cuda",
     "device",
-    "each_of",
     "first_neighbour",
-    "four_sums_of_lanes",
     "kernel",
     "lanes_combined",
-    "lanes_of",
     "let_next_begin",
     "load",
     "loads_of",
     "neighbour_tile",
     "neighbour_tiles",
     "neighbours",
-    "neighbours_once",
     "partial_count",
     "place_in_block",
     "product_kernel",
@@ -132,7 +127,6 @@ __all__ = [
     "store_single_neighbours",
     "stores_of",
     "streamed",
-    "strided_sum",
     "sum_lanes",
     "sum_of_lanes",
     "sum_of_share",
@@ -141,6 +135,8 @@ __all__ = [
     "tiles",
     "tree_of",
     "votes",
+    "wide_dtype",
+    "wide_number",
     "widened",
 ]
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
 from suites.kernels.function_kernel import FunctionKernel
+from suites.kernels.half_precision import wide
 from suites.kernels.kernel import Kernel
 
 triton: Any = None
@@ -51,7 +52,8 @@ def elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs: int |
             here = pl.ds(first, BLOCK)
             values = [triton.load(source.at[here], mask=inside, other=0) for source in sources[:long_count]]
             values += [source[...] for source in sources[long_count:]]
-            for target, value in zip(targets, function(*values), strict=True):
+            wider = [value.astype(wide(value.dtype)) for value in values]
+            for target, value in zip(targets, function(*wider), strict=True):
                 triton.store(target.at[here], value.astype(target.dtype), mask=inside)
 
         def call(*arrays: jax.Array) -> list[jax.Array]:

@@ -27,6 +27,12 @@ def jit(function: Callable[..., None]) -> Any:
     return function if triton is None else triton.jit(function)
 
 
+@jit
+def widened(x):  # type: ignore[no-untyped-def]
+    """A block of numbers to compute with: of float32 in place of 16 bits."""
+    return x.to(tl.float32) if x.dtype.primitive_bitwidth < 32 else x
+
+
 class TritonKernel(LaunchedKernel):
     """A kernel in Triton.
 

@@ -36,6 +36,7 @@ class CellTable:
         cells: Makes the pytest parameters of every cell on a platform, ``cpu`` or ``cuda``.
         at_sizes: Makes the parameters at the sizes of ``--size``; None if the sizes of the table are fixed.
         full_only: Variants that the quick profile leaves out.
+        quick_dtypes: Dtypes that the quick profile takes besides the first one.
         quick_without_twins: Whether the quick profile leaves out parallel kernels that have a serial twin: the same
             code of the bridge transforms both.
     """
@@ -43,6 +44,7 @@ class CellTable:
     cells: Callable[[str], list[Any]]
     at_sizes: Callable[[str, tuple[int, ...]], list[Any]] | None = None
     full_only: frozenset[str] = frozenset()
+    quick_dtypes: tuple[str, ...] = ()
     quick_without_twins: bool = False
 
     def chosen(self, selection: Selection) -> list[Any]:
@@ -55,7 +57,7 @@ class CellTable:
         return self.quick(own) if selection.profile == "quick" else own
 
     def quick(self, cells: Iterable[Any]) -> list[Any]:
-        """Returns each kernel in its first dtype at its largest size, without the reference.
+        """Returns each kernel in its first dtype and the quick ones at its largest size, without the reference.
 
         Two cores check these cells in four minutes; compiling takes most of the time.
         """
@@ -66,7 +68,7 @@ class CellTable:
 
         def is_quick(case: Case) -> bool:
             return (
-                (case.in_first_dtype or case.kernel not in with_first_dtype)
+                (case.in_first_dtype or case.dtype in self.quick_dtypes or case.kernel not in with_first_dtype)
                 and case.size == largest[case.kernel]
                 and case.variant not in self.full_only
                 and not (self.quick_without_twins and case.backend.serial_twin in case.operator.kernels)
@@ -196,7 +198,7 @@ def _differentiable(
     return [*cells, *(skip for kernel, skip in skips.items() if kernel not in with_derivative)]
 
 
-SAMPLES = CellTable(cells=samples, at_sizes=samples)
+SAMPLES = CellTable(cells=samples, at_sizes=samples, quick_dtypes=("bfloat16",))
 LARGE_SAMPLES = CellTable(cells=lambda platform: in_every_dtype(platform, lambda operator: operator.sizes.large))
 EDGE_CASES = CellTable(cells=edge_cases)
 ERROR_CASES = CellTable(cells=error_cases)

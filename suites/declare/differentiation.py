@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from suites.backends import BACKENDS, Backend
 from suites.kernels.kernel import Derivative, Kernel
-from suites.numerics.arrays import specs
+from suites.numerics.arrays import kind_of, specs
 from suites.numerics.precision import precision
 
 
@@ -21,7 +20,7 @@ def why_no_gradient(operator: Any, backend: Backend, dtype: str) -> str | None:
     if gradient is None:
         return f"no derivative is declared for {operator.name}"
     has_kernel = backend is BACKENDS["jnp"] or backend in operator.kernels
-    if not has_kernel or np.dtype(dtype).kind != "f":
+    if not has_kernel or kind_of(dtype) != "f":
         return f"{operator.name} has no {backend.id} kernel of real floats in {dtype}"
     if dtype not in (gradient.dtypes or operator.dtypes):
         return f"its derivative is declared for {', '.join(map(str, gradient.dtypes or ()))} alone"
@@ -37,7 +36,7 @@ def why_no_gradient(operator: Any, backend: Backend, dtype: str) -> str | None:
 def why_no_tangents(operator: Any, backend: Backend, dtype: str) -> str | None:
     """Returns why the derivative in forward mode is not checked; None if it is."""
     kernel = operator.kernels.get(backend)
-    if operator.gradient is None or kernel is None or np.dtype(dtype).kind != "f":
+    if operator.gradient is None or kernel is None or kind_of(dtype) != "f":
         return why_no_gradient(operator, backend, dtype) or "the reference has XLA's own derivative"
     own = _derivative(operator, kernel, dtype)
     if own is None or not (own.forward or own.reverse):
@@ -57,7 +56,7 @@ def differentiated_inputs(operator: Any, inputs: Sequence[Any]) -> list[int]:
     gradient = operator.gradient
     if gradient is None:
         return []
-    floats = [index for index, array in enumerate(inputs) if np.dtype(array.dtype).kind == "f"]
+    floats = [index for index, array in enumerate(inputs) if kind_of(array.dtype) == "f"]
     indices = [index for index in floats if gradient.inputs is None or index in gradient.inputs]
     for kernel in operator.kernels.values():
         own = _derivative(
@@ -135,4 +134,4 @@ def between_floats(operator: Any, inputs: Sequence[Any]) -> tuple[Any, list[Any]
 
 def real_floats(arrays: Sequence[Any]) -> list[Any]:
     """Returns the arrays of real floats; the others have cotangents and tangents of no type."""
-    return [array for array in arrays if np.dtype(array.dtype).kind == "f"]
+    return [array for array in arrays if kind_of(array.dtype) == "f"]

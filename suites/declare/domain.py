@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from suites.errors import OperatorError
+from suites.kernels.half_precision import FLOATS
 from suites.numerics.arrays import Array, Inputs
 from suites.numerics.error_model import finfo
-
-FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,6 +96,8 @@ class Operator:
         gradient: How it is differentiated; None if its kernels have no derivative, or the derivative is undefined or
             zero everywhere. By default the rules that an author writes for a kernel must give the derivative of the
             reference; an adjoint that Warp generates is checked only if this is declared.
+        lacks: Why a kernel lacks some of the dtypes, by its backend: ``{"numba_cuda": {"bfloat16": "no vectors"}}``.
+            These cells are skipped with the reason.
         tested: The backends that have cells, or their names; None for the reference and all backends with a kernel.
         peers: Functions of other libraries that compute the same, by the backend of the library or its name, such as
             ``{"numpy": numpy_into(np.cumsum)}``. ``bench --peers`` times them beside the kernels; no check runs them.
@@ -125,6 +127,7 @@ class Operator:
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)
     gradient: Gradient | None = field(default_factory=lambda: Gradient(is_assumed=True))
+    lacks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     tested: Sequence[Any] | None = None
     peers: Mapping[Any, Any] = field(default_factory=dict)
 
@@ -267,7 +270,7 @@ class Operator:
         if backend not in self.backends() and backend not in self.peers:
             return f"{self.name} has no {backend.id} kernel"
         why = backend.unsupported(platform, dtype) or self.kernel(backend).unsupported(platform)
-        return why or self._undeclared(backend, dtype)
+        return why or self.lacks.get(backend.id, {}).get(dtype) or self._undeclared(backend, dtype)
 
     def _undeclared(self, backend: Backend, dtype: str) -> str | None:
         """Returns why a dtype is unsupported, if the kernel is declared for other dtypes of the operator; else None.

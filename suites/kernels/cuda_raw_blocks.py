@@ -25,6 +25,24 @@ FEW_BELOW = 1 << 18
 """Bytes of the first output below which the blocks are small: with larger ones, most multiprocessors had none."""
 
 BLOCKS = """
+// Numbers of 16 bits: float32 when they are read, rounded when they are stored. NVRTC takes long to read cuda_fp16.h.
+struct float16 {
+    unsigned short bits;
+    float16() = default;
+    __device__ float16(float value) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); }
+    __device__ operator float() const {
+        float value;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+        return value;
+    }
+};
+struct bfloat16 {
+    unsigned short bits;
+    bfloat16() = default;
+    __device__ bfloat16(float value) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); }
+    __device__ operator float() const { return __uint_as_float((unsigned)bits << 16); }
+};
+
 template <typename T, int COUNT> struct alignas(COUNT * sizeof(T)) Vector { T at[COUNT]; };
 
 // Elements of a vector: 16 bytes of the widest type.
@@ -71,6 +89,7 @@ def elementwise_source(statement: str, inputs: Sequence[str], outputs: Sequence[
 
     Args:
         statement: C++ that reads ``x[i]`` and writes ``out[i]``; ``T`` is the element type, and ``i`` is only an index.
+            A number of 16 bits becomes a float in an operation.
         inputs: Names of the inputs, all of type ``const T*``.
         outputs: Types and names of the outputs, such as ``T* out``.
         constants: Statements before the loop over elements.

@@ -5,6 +5,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from suites.backends import BACKENDS
+from suites.kernels.half_precision import HALVES
 from suites.mutants.mutant import table
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.csr_binary_matvec import OPERATOR as CSR_BINARY_MATVEC
@@ -251,9 +252,9 @@ def unchecked_lengths(x, y, out):
 # Half precision.
 
 
-@broken(total, "drawn", "adds float16 up in float16", dtypes=("float16",))
+@broken(total, "drawn", "adds numbers of 16 bits up in 16 bits", dtypes=HALVES)
 @numba.njit
-def float16_accumulator(x, out):
+def half_accumulator(x, out):
     total = x.dtype.type(0)
     for i in range(x.size):
         total = x.dtype.type(total + x[i])

@@ -7,7 +7,6 @@ import numpy as np
 
 from suites.backends import BACKENDS
 from suites.backends.numba_cuda import (
-    NEIGHBOURS,
     THREADS,
     WARP,
     WARPS,
@@ -38,8 +37,6 @@ from suites.ops.linear_recurrence.numba_cuda import linear_recurrence_in_vectors
 from suites.ops.mean_std import OPERATOR as MEAN_STD
 from suites.ops.mean_std.numba_cuda import MOST_PARTS, groups_of_parts
 from suites.ops.scatter_add import OPERATOR as SCATTER_ADD
-from suites.ops.softmax import OPERATOR as SOFTMAX
-from suites.ops.softmax.numba_cuda import FEW, softmax_cuda, softmax_kept
 
 MUTANTS, broken = table(BACKENDS["numba_cuda"])
 
@@ -245,32 +242,6 @@ broken(
         _half_of_the_segments,
         select=LINEAR_RECURRENCE.kernels[BACKENDS["numba_cuda"]].select,
     )
-)
-
-
-def _half_of_a_row(inputs, outs):
-    """The threads of a row of whole vectors, and how many vectors each must keep to have half of them."""
-    columns, lanes, each = inputs[0].shape[1], 1, 1
-    while lanes < WARP and 2 * lanes * NEIGHBOURS < columns:
-        lanes *= 2
-    while 2 * lanes * each * NEIGHBOURS < columns:
-        each *= 2
-    return lanes, each
-
-
-def _softmax_half_rows(inputs, outs):
-    columns = inputs[0].shape[1]
-    return softmax_kept(*_half_of_a_row(inputs, outs), False) if columns % NEIGHBOURS == 0 else softmax_cuda
-
-
-def _launch_half_rows(inputs, outs):
-    lanes, _ = _half_of_a_row(inputs, outs)
-    height = FEW // lanes
-    return {"grid": -(-inputs[0].shape[0] // height), "block": (lanes, height)}
-
-
-broken(SOFTMAX, "compiled", "threads keep half of a row", name="half_of_the_row")(
-    CudaKernel(_softmax_half_rows([np.zeros((1, 1))] * 2, []), _launch_half_rows, select=_softmax_half_rows)
 )
 
 

@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 
 Inputs = tuple[Array, ...]
 """The inputs of one call of an operator."""
+
+
+def kind_of(dtype: Any) -> str:
+    """The kind of a dtype, as NumPy names it: "f" also for bfloat16, which NumPy takes for a structure."""
+    return "f" if jnp.issubdtype(dtype, np.floating) else np.dtype(dtype).kind
 
 
 def specs(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:

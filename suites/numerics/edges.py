@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from suites.numerics.arrays import Array
+from suites.numerics.arrays import Array, kind_of
 from suites.numerics.error_model import finfo
 
 
@@ -19,7 +19,7 @@ def vectors(dtype: str) -> dict[str, Array]:
     if np.dtype(dtype).kind in "iu":
         limits = np.iinfo(dtype)
         return cases | {"extremes": np.array([limits.min, limits.max, 0, 1, limits.max, limits.min, 5], dtype)}
-    if np.dtype(dtype).kind != "f" and dtype != "bfloat16":
+    if kind_of(dtype) != "f":
         return cases
     info = finfo(dtype)
     subnormal = info.smallest_subnormal

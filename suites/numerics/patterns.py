@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from suites.numerics.arrays import Array
+from suites.numerics.arrays import Array, kind_of
 
 LEAST = 3
 """The least number of wrong elements, with different true values, that show a rule. Fewer may agree by chance."""
@@ -23,7 +23,7 @@ _NARROWER = {
     "int64": ("int32", "int16", "int8"),
     "int32": ("int16", "int8"),
     "float64": ("float32",),
-    "float32": ("float16",),
+    "float32": ("float16", "bfloat16"),
 }
 """Types that a kernel may compute in by mistake."""
 
@@ -82,7 +82,7 @@ def _along(wrong: Array) -> str | None:
 
 def _instead(got: Array, true: Array, wrong: Array) -> str | None:
     """Returns the values of the wrong elements, as a text that continues "every element"; None if there is no rule."""
-    if got.dtype.kind not in "fiub" and got.dtype.name != "bfloat16":
+    if kind_of(got.dtype) not in "fiub":
         return None
     for narrow in _NARROWER.get(got.dtype.name, ()):
         with np.errstate(all="ignore"):

@@ -27,7 +27,7 @@ from suites.declare.differentiation import function_of
 from suites.declare.operator import Operator
 from suites.errors import OperatorError
 from suites.kernels.kernel import AtLeast
-from suites.numerics.arrays import Array, Inputs, total_bytes
+from suites.numerics.arrays import Array, Inputs, kind_of, total_bytes
 from suites.numerics.error_model import Truth
 
 MODE = "forward+backward"
@@ -182,13 +182,13 @@ def _without_derivative(operator: Operator) -> str:
 
 
 def _is_real(array: Any) -> bool:
-    return bool(np.dtype(array.dtype).kind == "f")
+    return kind_of(array.dtype) == "f"
 
 
 MODES = ("forward", "forward+backward")
 """The results of a timed call: the outputs, or the outputs and the derivatives."""
 
-_TIMED_DTYPES = ("float32", "float64", "int32", "int64")
+_TIMED_DTYPES = ("float32", "float64", "bfloat16", "int32", "int64")
 
 _HOT_UP_TO = {"quick": 1 << 16, "full": 1 << 22}
 """Nominal size up to which a GPU times a cell with its data in the cache, by profile."""

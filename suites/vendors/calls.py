@@ -22,6 +22,7 @@ from jax.experimental import pallas as pl
 
 from suites.backends.pallas import BLOCK
 from suites.kernels.function_kernel import FunctionKernel
+from suites.kernels.half_precision import wide
 
 if TYPE_CHECKING:
     from suites.backends.triton import TritonKernel
@@ -79,7 +80,8 @@ def mosaic_elementwise(function: Callable[..., Sequence[jax.Array]], long_inputs
             sources, targets = references[: len(inputs)], references[len(inputs) :]
             here = pl.ds(jax.lax.axis_index("block") * BLOCK, BLOCK)
             values = [source[here] for source in sources[:long_count]] + [each[0] for each in sources[long_count:]]
-            for target, value in zip(targets, function(*values), strict=True):
+            wider = [value.astype(wide(value.dtype)) for value in values]
+            for target, value in zip(targets, function(*wider), strict=True):
                 target[here] = value.astype(target.dtype)
 
         results = [jax.ShapeDtypeStruct((blocks * BLOCK,), out.dtype) for out in outs]

@@ -28,7 +28,7 @@ from suites.checks.judging.reasons import is_library
 from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.kernels.kernel import Kernel
-from suites.numerics.arrays import Array, Inputs
+from suites.numerics.arrays import Array, Inputs, kind_of
 from suites.numerics.error_model import finfo
 from suites.numerics.jaxpr import equations, jaxpr_of, jaxprs
 
@@ -95,7 +95,7 @@ def is_parameter(array: Array, inputs: Inputs) -> bool:
 
 def whole_numbers(operator: Operator, inputs: Inputs, seed: int = 0) -> Inputs:
     """Returns integers in place of floats. Their sums are exact, so the result shows any term that a kernel omits."""
-    names = ["whole" if array.dtype.kind == "f" and not is_parameter(array, inputs) else None for array in inputs]
+    names = ["whole" if kind_of(array.dtype) == "f" and not is_parameter(array, inputs) else None for array in inputs]
     return filled(operator, inputs, names, np.random.default_rng(seed))
 
 
@@ -122,7 +122,7 @@ def _choices(operator: Operator, sample: Inputs, names: Sequence[str], smooth: b
     more = (CONSTANTS,) if constants(operator) and not smooth else ()
     own = [
         tuple(name for name in pattern_names(array.dtype) if not (smooth and name in _SPECIAL))
-        + (more if array.dtype.kind in "iuf" else ())
+        + (more if kind_of(array.dtype) in "iuf" else ())
         for array in sample
     ]
     leading = [index for index, array in enumerate(sample) if not is_parameter(array, sample)]
@@ -512,7 +512,7 @@ def _of_value(value: Any) -> Iterator[float]:
             yield from _of_value(each)
     elif isinstance(value, int | float | np.number | np.ndarray | jax.Array):
         array = np.asarray(value)
-        if array.dtype.kind in "iuf" and array.size <= MOST_ELEMENTS:
+        if kind_of(array.dtype) in "iuf" and array.size <= MOST_ELEMENTS:
             for each in array.reshape(-1).tolist():
                 if np.isfinite(each):
                     yield each

@@ -25,7 +25,7 @@ from suites.backends import Backend
 from suites.cells.case import Case
 from suites.checks.judging.evidence import CheckFailed
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Array, Inputs, specs, total_bytes
+from suites.numerics.arrays import Array, Inputs, kind_of, specs, total_bytes
 from suites.numerics.derived.reference import elements
 from suites.numerics.error_model import Truth
 from suites.numerics.jaxpr import jaxpr_of
@@ -260,6 +260,8 @@ def _same(result: jax.Array, wanted: jax.Array, slack: jax.Array, *, exactly: bo
     if not exactly:
         if np.dtype(result.dtype).kind == "b":
             result, wanted = result.astype(np.int32), wanted.astype(np.int32)
+        elif kind_of(result.dtype) == "f":
+            result, wanted = result.astype(slack.dtype), wanted.astype(slack.dtype)
         near = jnp.abs(result - wanted).astype(slack.dtype) <= slack
         same = near | (same.all(0) if same.ndim > near.ndim else same)
     all_same: jax.Array = jnp.all(same)

@@ -19,7 +19,7 @@ import numpy as np
 from reports import Status
 from suites.declare.differentiation import between_floats, function_of, real_floats
 from suites.declare.operator import Operator
-from suites.numerics.arrays import Array, Inputs
+from suites.numerics.arrays import Array, Inputs, kind_of
 from suites.numerics.derived import derived_truth
 from suites.numerics.error_model import Expected, Truth, finfo
 from suites.numerics.precision import precision
@@ -40,7 +40,7 @@ def random_cotangents(operator: Operator, inputs: Sequence[Any], seed: int) -> l
     random = np.random.default_rng([seed, 1])  # not the stream of the inputs, which may start with the seed
     return [
         random.standard_normal(out.shape).astype(out.dtype)
-        if np.dtype(out.dtype).kind == "f"
+        if kind_of(out.dtype) == "f"
         else np.zeros(out.shape, jax.dtypes.float0)
         for out in operator.outputs(*inputs)
     ]
@@ -140,7 +140,7 @@ def cotangent_values(
 
 
 def _wide(array: Array) -> Array:
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
+    return array.astype(np.float64) if kind_of(array.dtype) == "f" else array
 
 
 @functools.lru_cache(maxsize=64)

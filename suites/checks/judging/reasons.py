@@ -26,7 +26,7 @@ from suites.declare import answers
 from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.numerics import arrays
-from suites.numerics.arrays import Array, Inputs
+from suites.numerics.arrays import Array, Inputs, kind_of
 from suites.numerics.jaxpr import formula, has_constants
 from suites.numerics.verdict import ResultVerdict
 
@@ -117,7 +117,7 @@ def _shown(name: str, array: Array, part: dependence.Index | None) -> str:
 def _equal(flat: Array, value: Any) -> Array:
     """Returns where elements equal a value, with the same sign of zero; NaN equals NaN."""
     equal = (flat == value) | ((flat != flat) & (value != value))
-    return np.asarray(equal & (np.signbit(flat) == np.signbit(value)) if flat.dtype.kind == "f" else equal)
+    return np.asarray(equal & (np.signbit(flat) == np.signbit(value)) if kind_of(flat.dtype) == "f" else equal)
 
 
 def _text(value: Any) -> str:

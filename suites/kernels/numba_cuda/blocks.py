@@ -150,8 +150,18 @@ def tile(size):
 
 
 def widened(value):
-    """The value in the type to compute in: float32 for float16, whose operations are function calls."""
+    """The value in the type to compute in: float32 for one of 16 bits, whose sums would lose digits."""
     return value
+
+
+def wide_number(x, value):
+    """A number of the dtype that elements of an array are computed in, see :func:`widened`."""
+    return x.dtype.type(value)
+
+
+def wide_dtype(x):
+    """The dtype that elements of an array are computed in, see :func:`widened`."""
+    return x.dtype
 
 
 def quotient(dividend, divisor):
@@ -162,11 +172,24 @@ def quotient(dividend, divisor):
     return dividend / divisor
 
 
+_HALVES = ("float16", "bfloat16", "__nv_bfloat16")
+
+
 @overloads(widened)
 def _widened(value):
-    if str(value) == "float16":
-        return lambda value: np.float32(value)
-    return lambda value: value
+    return (lambda value: np.float32(value)) if str(value) in _HALVES else lambda value: value
+
+
+@overloads(wide_number)
+def _wide_number(x, value):
+    if str(x.dtype) in _HALVES:
+        return lambda x, value: np.float32(value)
+    return lambda x, value: x.dtype.type(value)
+
+
+@overloads(wide_dtype)
+def _wide_dtype(x):
+    return (lambda x: np.float32) if str(x.dtype) in _HALVES else lambda x: x.dtype
 
 
 @overloads(quotient)
@@ -215,21 +238,3 @@ def sum_lanes(shared, value, lanes):
     total = shared[place - lane]
     cuda.syncthreads()  # a slower thread must have read its sum before the next call overwrites it
     return total
-
-
-@device
-def strided_sum(x, first, stride):
-    """Sum of ``x[first::stride]``, in LOADS independent chains."""
-    i, step, size = np.uint64(first), np.uint64(stride), np.uint64(x.size)
-    a = b = c = d = x.dtype.type(0)
-    while i + step * np.uint64(3) < size:
-        values = load(x, i, step)
-        a += values[0]
-        b += values[1]
-        c += values[2]
-        d += values[3]
-        i += step * np.uint64(4)
-    while i < size:
-        a += x[i]
-        i += step
-    return (a + b) + (c + d)

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from suites.kernels.numba_cuda.blocks import THREADS, cuda, device, kernel
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, device, kernel, wide_dtype, wide_number, widened
 from suites.kernels.numba_cuda.launches import await_launch, let_next_begin
 from suites.kernels.numba_cuda.vectors import NEIGHBOURS, aligned, neighbours
 from suites.kernels.numba_cuda.warps import WARPS, sum_of_lanes
-
-
-def lanes_of(columns: int, vectors: int = 1, most: int = THREADS) -> int:
-    """Threads that share a row: one for so many vectors, rounded up to a power of two, and at most ``most``."""
-    lanes = 1
-    while lanes < most and lanes * NEIGHBOURS * vectors < columns:
-        lanes *= 2
-    return lanes
 
 
 @device
@@ -26,7 +18,7 @@ def sum_of_share(x, thread, threads):
     a vector that is not :func:`aligned`.
     """
     size, each = np.uint64(x.size), np.uint64(NEIGHBOURS)
-    a = b = c = d = x.dtype.type(0)
+    a = b = c = d = wide_number(x, 0)
     whole = size // each if aligned(x) else np.uint64(0)
     i, step = np.uint64(thread), np.uint64(threads)
     while i + step * np.uint64(3) < whole:
@@ -43,7 +35,7 @@ def sum_of_share(x, thread, threads):
         i += step
     i = whole * each + np.uint64(thread)
     while i < size:
-        a += x[i]
+        a += widened(x[i])
         i += step
     return (a + b) + (c + d)
 
@@ -61,7 +53,7 @@ def reduction(result_of_share, result_of_lanes):
 
     @device
     def reduce(x, results):
-        shared = cuda.shared.array(WARPS, x.dtype)
+        shared = cuda.shared.array(WARPS, wide_dtype(x))
         result = result_of_lanes(shared, result_of_share(x, cuda.grid(1), cuda.gridsize(1)), THREADS)
         if cuda.threadIdx.x == 0:
             results[cuda.blockIdx.x] = result

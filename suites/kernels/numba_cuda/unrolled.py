@@ -12,7 +12,7 @@ import numpy as np
 
 from suites.kernels.numba_cuda.blocks import device
 
-__all__ = ["carried_through", "each_of", "loads_of", "stores_of", "tree_of"]
+__all__ = ["carried_through", "loads_of", "stores_of", "tree_of"]
 
 
 def loads_of(load: Any, count: int) -> Any:
@@ -77,24 +77,6 @@ def tree_of(value: Any, combine: Any, count: int) -> Any:
     @device
     def both(vectors):
         return combine(half(vectors[:distance]), half(vectors[distance:]))
-
-    return both
-
-
-def each_of(function: Any, count: int) -> Any:
-    """Makes the function of ``(vectors, argument)`` that returns the tuple of the results of each vector."""
-    if count == 1:
-
-        @device
-        def one(vectors, argument):
-            return (function(vectors[0], argument),)
-
-        return one
-    half, distance = each_of(function, count // 2), count // 2
-
-    @device
-    def both(vectors, argument):
-        return half(vectors[:distance], argument) + half(vectors[distance:], argument)
 
     return both
 

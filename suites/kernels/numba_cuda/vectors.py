@@ -66,14 +66,6 @@ def neighbours(x, i):
     return flat[i], flat[i + np.uint64(1)], flat[i + np.uint64(2)], flat[i + np.uint64(3)]
 
 
-def neighbours_once(x, i):
-    """Returns :func:`neighbours` of an array that is read once and never written: the first cache keeps other arrays.
-
-    The instruction is a PTX ``ld.global`` with ``L1::no_allocate`` (PTX ISA, "Cache eviction priority hints").
-    """
-    return neighbours(x, i)
-
-
 def single_neighbours(x, i):
     """Returns :func:`neighbours` by a load for each element: the array and i need no alignment."""
     return neighbours(x, i)
@@ -171,32 +163,6 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
     _neighbours, _single_neighbours = _loader(NEIGHBOURS), _loader(1)
     _store_neighbours, _store_single_neighbours = _storer(NEIGHBOURS), _storer(1)
 
-    @cuda.extending.intrinsic
-    def _neighbours_once(typing_context, x, i):
-        values = types.UniTuple(x.dtype, NEIGHBOURS)
-
-        def generate(context, builder, signature, args):
-            array_type = signature.args[0]
-            address = element_address(context, builder, array_type, args[0], args[1], GLOBAL)
-            kind, bits = context.get_value_type(array_type.dtype), array_type.dtype.bitwidth
-            word, count = ir.IntType(bits), VECTOR_BYTES * 8 // bits
-            address = builder.bitcast(address, word.as_pointer(GLOBAL))
-            places = ", ".join(f"${k}" for k in range(count))
-            letter = "r" if bits == 32 else "l"
-            load = ir.InlineAsm(
-                ir.FunctionType(ir.LiteralStructType([word] * count), [address.type]),
-                f"ld.global.L1::no_allocate.v{count}.b{bits} {{{places}}}, [${count}];",
-                ",".join([f"={letter}"] * count + ["l"]),
-            )
-            elements = []
-            for first in range(0, NEIGHBOURS, count):
-                loaded = builder.call(load, [builder.gep(address, [_place(first)])])
-                words = [builder.extract_value(loaded, k) for k in range(count)]
-                elements += [builder.bitcast(each, kind) for each in words]
-            return context.make_tuple(builder, signature.return_type, elements)
-
-        return values(x, types.uint64), generate
-
     @cuda.extending.overload(aligned)
     def _overload_aligned(x):
         return lambda x: _aligned(x)
@@ -215,12 +181,6 @@ if cuda is not None and hasattr(cuda, "extending"):  # the simulator calls the P
 
     _overload_load(neighbours, _neighbours)
     _overload_load(single_neighbours, _single_neighbours)
-
-    @cuda.extending.overload(neighbours_once)
-    def _overload_once(x, i):
-        if not isinstance(x.dtype, types.Integer | types.Float) or x.dtype.bitwidth < 32:
-            return lambda x, i: neighbours(x, i)
-        return lambda x, i: _neighbours_once(x, i)
 
     def _overload_store(function, instruction):
         @cuda.extending.overload(function)

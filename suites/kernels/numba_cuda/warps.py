@@ -163,26 +163,3 @@ def _sum(a, b):
 
 sum_of_lanes = lanes_combined(_sum)
 """Adds up the values of groups of threads, see :func:`lanes_combined`."""
-
-
-@device
-def four_sums_of_lanes(shared, a, b, c, d, lanes):
-    """Four times :func:`sum_of_lanes` at once, with its two barriers; ``shared`` has four times WARPS elements."""
-    reach, second, third, fourth = min(lanes, WARP) >> 1, np.uint64(WARPS), np.uint64(2 * WARPS), np.uint64(3 * WARPS)
-    while reach > 0:
-        a, b = a + shuffle_xor(a, reach), b + shuffle_xor(b, reach)
-        c, d = c + shuffle_xor(c, reach), d + shuffle_xor(d, reach)
-        reach >>= 1
-    if lanes > WARP:
-        slot, own = slots_of_group(lanes)
-        if place_in_block() % np.uint64(WARP) == np.uint64(0):
-            shared[own], shared[own + second], shared[own + third], shared[own + fourth] = a, b, c, d
-        cuda.syncthreads()
-        a, b, c, d = shared[slot], shared[slot + second], shared[slot + third], shared[slot + fourth]
-        reach = lanes >> _WARP_BITS + 1
-        while reach > 0:
-            a, b = a + shuffle_xor(a, reach), b + shuffle_xor(b, reach)
-            c, d = c + shuffle_xor(c, reach), d + shuffle_xor(d, reach)
-            reach >>= 1
-        cuda.syncthreads()
-    return a, b, c, d

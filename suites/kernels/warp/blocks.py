@@ -20,6 +20,8 @@ import jax
 import jax.numpy as jnp
 import warp
 
+from suites.kernels.half_precision import wide
+
 wp: Any = warp
 """Warp without its annotations: a type checker cannot follow them in kernels."""
 
@@ -59,6 +61,11 @@ PARTS_THREADS = 256
 def scalar(dtype: str) -> Any:
     """The Warp type of a dtype: ``wp.float32`` for ``"float32"``."""
     return getattr(wp, dtype)
+
+
+def real(dtype: str) -> Any:
+    """The Warp type that numbers of a dtype are computed in: ``wp.float32`` for 16 bits, whose sums lose digits."""
+    return scalar(str(wide(dtype)))
 
 
 # Launches: functions of specs or arrays that return options of bridge.jax_kernel.
@@ -145,19 +152,22 @@ def add_up(dtype: str) -> Any:
 
     A chain of roundings has one addition for each tile of a part, and at most ``2 * SIDE`` for the sum of a tile.
     """
-    element = scalar(dtype)
-    vector = wp.array(dtype=element)
+    element, wider = scalar(dtype), real(dtype)
 
-    @wp.kernel(module="unique")
-    def add_up(x: vector, sums: vector):
+    @wp.func
+    def widened(value: element):
+        return wider(value)
+
+    @kernel_with(widened)
+    def add_up(x: wp.array(dtype=element), sums: wp.array(dtype=wider)):
         tiles = (x.shape[0] + TILE - 1) // TILE
         each = (tiles + sums.shape[0] - 1) // sums.shape[0]
         first = wp.tid() * each
-        total = wp.tile_zeros(shape=TILE, dtype=element)
+        total = wp.tile_zeros(shape=TILE, dtype=wider)
         for i in range(first, wp.min(first + each, tiles)):
-            total += wp.tile_load(x, shape=TILE, offset=i * TILE)
+            total += wp.tile_map(widened, wp.tile_load(x, shape=TILE, offset=i * TILE))
         # The product makes a copy: a reshaped tile lies in shared memory, but the running total must stay in registers.
-        square = wp.tile_reshape(total * element(1), shape=(SIDE, SIDE))
+        square = wp.tile_reshape(total * wider(1), shape=(SIDE, SIDE))
         wp.tile_store(sums, wp.tile_sum(wp.tile_sum(square, axis=0)), offset=wp.tid())
 
     return add_up
@@ -166,10 +176,14 @@ def add_up(dtype: str) -> Any:
 @functools.cache
 def add_up_parts(dtype: str) -> Any:
     """Makes the kernel that adds up at most PARTS ``sums`` in one block of PARTS_THREADS."""
-    vector = wp.array(dtype=scalar(dtype))
+    element, wider = scalar(dtype), real(dtype)
 
-    @wp.kernel(module="unique")
-    def add_up_parts(sums: vector, total: vector):
-        wp.tile_store(total, wp.tile_sum(wp.tile_load(sums, shape=PARTS)))
+    @wp.func
+    def rounded(value: wider):
+        return element(value)
+
+    @kernel_with(rounded)
+    def add_up_parts(sums: wp.array(dtype=wider), total: wp.array(dtype=element)):
+        wp.tile_store(total, wp.tile_map(rounded, wp.tile_sum(wp.tile_load(sums, shape=PARTS))))
 
     return add_up_parts

@@ -27,7 +27,7 @@ OPERATOR = Operator(
         "cutile_kernel": CutileKernel(cutile.add_cutile, cutile.launch),
         **vendors.KERNELS,
     },
-    dtypes=("float32", "float64", "int32", "int64", "float16"),
+    dtypes=("float32", "float64", "int32", "int64", "float16", "bfloat16"),
     shapes=("n", "n"),
     edges=lambda dtype: {name: (vector, vector[::-1].copy()) for name, vector in vectors(dtype).items()},
     errors=[ErrorCase("unequal_lengths", lambda: UNEQUAL, REFUSED)],

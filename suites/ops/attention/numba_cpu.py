@@ -5,7 +5,7 @@ import math
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, block_dot
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, block_dot, round_to, sums_for
 
 
 @numba.njit(error_model="numpy")
@@ -13,7 +13,7 @@ def attend(q, k, v, i, h, out):
     """The result of query i of head h. A score that is larger than all before scales down their sum."""
     one, total = q.dtype.type(1), q.dtype.type(0)
     scale, largest = one / math.sqrt(q.dtype.type(q.shape[2])), q.dtype.type(-np.inf)
-    own = out[i, h]
+    own = sums_for(out[i, h])
     own[:] = 0
     for j in range(i + 1):
         score = block_dot(q[i, h], k[j, h]) * scale
@@ -28,6 +28,7 @@ def attend(q, k, v, i, h, out):
             own[d] += weight * v[j, h, d]
     for d in range(own.size):
         own[d] /= total
+    round_to(out[i, h], own)
 
 
 @numba.njit

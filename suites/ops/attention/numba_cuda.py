@@ -4,7 +4,18 @@ import math
 
 import numpy as np
 
-from suites.backends.numba_cuda import THREADS, WARP, cuda, device, kernel, shuffle_from, shuffle_xor
+from suites.backends.numba_cuda import (
+    THREADS,
+    WARP,
+    cuda,
+    device,
+    kernel,
+    shuffle_from,
+    shuffle_xor,
+    wide_dtype,
+    wide_number,
+    widened,
+)
 
 QUERIES = THREADS // WARP
 """Queries of a block: one for each warp."""
@@ -37,28 +48,28 @@ def attention_cuda(q, k, v, out):
 
     Shared memory holds the query and the sums. Each lane reads and writes its own features of the latter.
     """
-    query = cuda.shared.array((QUERIES, MOST), out.dtype)
-    mine = cuda.shared.array((QUERIES, MOST), out.dtype)
+    query = cuda.shared.array((QUERIES, MOST), wide_dtype(out))
+    mine = cuda.shared.array((QUERIES, MOST), wide_dtype(out))
     length, width = np.uint64(q.shape[0]), np.uint64(q.shape[2])
     lane, warp, h = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockIdx.y)
     own = np.uint64(cuda.blockIdx.x) * np.uint64(QUERIES) + warp
     i = min(own, length - np.uint64(1))  # beyond the last query, warps repeat its work and write nothing
-    nothing = out.dtype.type(0)
+    nothing = wide_number(out, 0)
     d = lane
     while d < width:
-        query[warp, d], mine[warp, d] = q[i, h, d], nothing
+        query[warp, d], mine[warp, d] = widened(q[i, h, d]), nothing
         d += np.uint64(WARP)
     cuda.syncthreads()
-    scale = out.dtype.type(1) / math.sqrt(out.dtype.type(q.shape[2]))
-    largest, total = out.dtype.type(-np.inf), nothing
+    scale = wide_number(out, 1) / math.sqrt(wide_number(out, q.shape[2]))
+    largest, total = wide_number(out, -np.inf), nothing
     first = np.uint64(0)
     while first <= i:  # the same for all lanes of a warp
         j = first + lane
-        score = out.dtype.type(-np.inf)
+        score = wide_number(out, -np.inf)
         if j <= i:
             score = nothing
             for feature in range(width):
-                score += query[warp, feature] * k[j, h, feature]
+                score += query[warp, feature] * widened(k[j, h, feature])
             score *= scale
         now = max(largest, largest_of_warp(score))
         fade, weight = math.exp(largest - now), math.exp(score - now)
@@ -72,7 +83,7 @@ def attention_cuda(q, k, v, out):
             each = shuffle_from(weight, key)
             d = lane
             while d < width:
-                mine[warp, d] += each * v[first + np.uint64(key), h, d]
+                mine[warp, d] += each * widened(v[first + np.uint64(key), h, d])
                 d += np.uint64(WARP)
         first += np.uint64(WARP)
     if own < length:

@@ -3,7 +3,7 @@
 import functools
 
 import bridge
-from suites.backends.warp import blocks, scalar, wp
+from suites.backends.warp import blocks, kernel_with, real, scalar, wp
 
 THREADS = 32
 """Threads that share the features of a head."""
@@ -12,23 +12,35 @@ THREADS = 32
 @functools.cache
 def attention_warp(dtype, width):
     """A block for each query of a head of ``width`` features, which takes the keys one after the other."""
-    element = scalar(dtype)
-    matrix, scale = wp.array2d(dtype=element), element(width**-0.5)
+    element, wider = scalar(dtype), real(dtype)
+    matrix, scale = wp.array2d(dtype=element), wider(width**-0.5)
 
-    @wp.kernel(module="unique", enable_backward=False)
+    @wp.func
+    def widened(value: element):
+        return wider(value)
+
+    @wp.func
+    def product(a: wider, b: element):
+        return a * wider(b)
+
+    @wp.func
+    def rounded(value: wider):
+        return element(value)
+
+    @kernel_with(widened, product, rounded, enable_backward=False)
     def attention(q: matrix, k: matrix, v: matrix, heads: int, out: matrix):
         row = wp.tid()
-        query = wp.tile_load(q[row], shape=width) * scale
-        mean = wp.tile_zeros(shape=width, dtype=element)
-        largest, total = element(-wp.inf), element(0)
+        query = wp.tile_map(widened, wp.tile_load(q[row], shape=width)) * scale
+        mean = wp.tile_zeros(shape=width, dtype=wider)
+        largest, total = wider(-wp.inf), wider(0)
         for j in range(row % heads, row + 1, heads):
-            score = wp.tile_sum(wp.tile_map(wp.mul, query, wp.tile_load(k[j], shape=width)))[0]
+            score = wp.tile_sum(wp.tile_map(product, query, wp.tile_load(k[j], shape=width)))[0]
             now = wp.max(largest, score)
             fade, weight = wp.exp(largest - now), wp.exp(score - now)
-            mean = mean * fade + wp.tile_load(v[j], shape=width) * weight
+            mean = mean * fade + wp.tile_map(widened, wp.tile_load(v[j], shape=width)) * weight
             total = total * fade + weight
             largest = now
-        wp.tile_store(out[row], mean * (element(1) / total))
+        wp.tile_store(out[row], wp.tile_map(rounded, mean * (wider(1) / total)))
 
     return attention
 

@@ -23,6 +23,7 @@ from suites import (
 )
 from suites.backends.numba_cuda import csr_rows_of
 from suites.backends.warp import zeros
+from suites.kernels.half_precision import ADDS_IN_PLACE, FLOATS, TUNED, in_float32
 from suites.ops.csr_binary_matvec import numba_cpu, numba_cuda, warp
 from suites.ops.csr_binary_matvec.samples import edges, spikes_of
 from suites.peers import functions as peers
@@ -38,7 +39,7 @@ OPERATOR = Operator(
     name="csr_binary_matvec",
     version=1,
     outputs=lambda data, indices, indptr, spikes: [jax.ShapeDtypeStruct((indptr.shape[0] - 1,), data.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.csr_binary_matvec,
         "numba_parallel": numba_cpu.csr_binary_matvec_parallel,
@@ -51,7 +52,8 @@ OPERATOR = Operator(
         "warp": WarpKernel(warp.csr_binary_matvec_warp, warp.launch, initial=zeros, atomic=True),
     },
     peers=peers.CSR_BINARY_MATVEC,
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
+    lacks={"warp": ADDS_IN_PLACE, "numba_cuda": TUNED, "numba_cuda_mlir": TUNED},
     sample=csr_sample(spikes_of),
     edges=edges,
     errors=(

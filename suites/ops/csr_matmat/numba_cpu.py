@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, is_csr, rows_of_part
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, is_csr, round_to, rows_of_part, sums_for
 
 LENGTHS = "csr_matmat: data and indices must have one length"
 
@@ -16,8 +16,9 @@ def csr_product_rows(data, indices, indptr, X, out, first, last):
     """
     columns = np.uint64(out.shape[1])
     for row in range(np.uint64(first), np.uint64(last)):
+        sums = sums_for(out[row])
         for j in range(columns):
-            out[row, j] = 0
+            sums[j] = 0
         k, stop = np.uint64(indptr[row]), np.uint64(indptr[row + np.uint64(1)])
         while k + np.uint64(3) < stop:
             k1, k2, k3 = k + np.uint64(1), k + np.uint64(2), k + np.uint64(3)
@@ -25,13 +26,14 @@ def csr_product_rows(data, indices, indptr, X, out, first, last):
             ia, ib = np.uint32(indices[k]), np.uint32(indices[k1])
             ic, id_ = np.uint32(indices[k2]), np.uint32(indices[k3])
             for j in range(columns):
-                out[row, j] += (a * X[ia, j] + b * X[ib, j]) + (c * X[ic, j] + d * X[id_, j])
+                sums[j] += (a * X[ia, j] + b * X[ib, j]) + (c * X[ic, j] + d * X[id_, j])
             k += np.uint64(4)
         while k < stop:
             a, ia = data[k], np.uint32(indices[k])
             for j in range(columns):
-                out[row, j] += a * X[ia, j]
+                sums[j] += a * X[ia, j]
             k += np.uint64(1)
+        round_to(out[row], sums)
 
 
 @numba.njit

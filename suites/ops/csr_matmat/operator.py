@@ -20,6 +20,7 @@ from suites import (
     value_errors,
 )
 from suites.backends.numba_cuda import csr_product_narrow, product_kernel, product_launch
+from suites.kernels.half_precision import ADDS_IN_PLACE, FLOATS, TUNED, in_float32
 from suites.ops.csr_matmat import numba_cpu, warp
 from suites.ops.csr_matmat.samples import COLUMNS, dense, edges
 from suites.peers import functions as peers
@@ -34,7 +35,7 @@ OPERATOR = Operator(
     name="csr_matmat",
     version=1,
     outputs=lambda data, indices, indptr, X: [jax.ShapeDtypeStruct((indptr.shape[0] - 1, X.shape[1]), data.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.csr_matmat,
         "numba_parallel": numba_cpu.csr_matmat_parallel,
@@ -42,7 +43,8 @@ OPERATOR = Operator(
         "warp": WarpCallable(warp.csr_matmat_in_groups, calls=1, atomic=True),
     },
     peers=peers.CSR_MATMAT,
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
+    lacks={"warp": ADDS_IN_PLACE, "numba_cuda": TUNED},
     sample=csr_sample(dense),
     edges=edges,
     errors=(

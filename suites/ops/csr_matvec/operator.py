@@ -25,6 +25,7 @@ from suites import (
 )
 from suites.backends.numba_cuda import csr_rows_of
 from suites.backends.warp import zeros
+from suites.kernels.half_precision import ADDS_IN_PLACE, FLOATS, TUNED, in_float32
 from suites.ops.csr_matvec import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.ops.csr_matvec.samples import edges, vector
 from suites.peers import functions as peers
@@ -40,7 +41,7 @@ OPERATOR = Operator(
     name="csr_matvec",
     version=1,
     outputs=lambda data, indices, indptr, x: [jax.ShapeDtypeStruct((indptr.shape[0] - 1,), data.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.csr_matvec,
         "numba_parallel": numba_cpu.csr_matvec_parallel,
@@ -56,7 +57,8 @@ OPERATOR = Operator(
         "jax_triton": triton_call(TritonKernel(triton.csr_matvec_triton, triton.launch)),
     },
     peers=peers.CSR_MATVEC,
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
+    lacks={"warp": ADDS_IN_PLACE, "numba_cuda": TUNED, "numba_cuda_mlir": TUNED},
     sample=csr_sample(vector),
     edges=edges,
     errors=(

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, add_partials, copy_to, is_csr, rows_of_part
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, add_partials, copy_to, is_csr, round_to, rows_of_part, sums_for
 
 LENGTHS = "csr_rmatvec: data and indices must have one length, indptr one more element than x"
 
@@ -21,8 +21,10 @@ def scatter_rows(data, indices, indptr, x, out, first, last):
 def csr_rmatvec(data, indices, indptr, x, y, out):
     if not is_csr(data, indices, indptr, x.size):
         raise ValueError(LENGTHS)
-    copy_to(out, y)
-    scatter_rows(data, indices, indptr, x, out, 0, x.size)
+    sums = sums_for(out)
+    copy_to(sums, y)
+    scatter_rows(data, indices, indptr, x, sums, 0, x.size)
+    round_to(out, sums)
 
 
 @numba.njit(parallel=True)
@@ -37,7 +39,7 @@ def csr_rmatvec_parallel(data, indices, indptr, x, y, out):
     else:
         if not is_csr(data, indices, indptr, x.size):
             raise ValueError(LENGTHS)
-        partials = np.zeros((parts, y.size), y.dtype)
+        partials = np.zeros((parts, y.size), sums_for(y[:0]).dtype)
         for part in numba.prange(parts):
             first, last = rows_of_part(indptr, part, parts)
             scatter_rows(data, indices, indptr, x, partials[part], first, last)

@@ -22,6 +22,7 @@ from suites import (
     total_bytes,
     value_errors,
 )
+from suites.kernels.half_precision import ADDS_IN_PLACE, FLOATS, in_float32
 from suites.ops.csr_rmatvec import numba_cpu, numba_cuda, warp
 from suites.ops.csr_rmatvec.samples import edges, vectors
 from suites.peers import functions as peers
@@ -43,7 +44,7 @@ OPERATOR = Operator(
     name="csr_rmatvec",
     version=1,
     outputs=lambda data, indices, indptr, x, y: [jax.ShapeDtypeStruct(y.shape, y.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.csr_rmatvec,
         "numba_parallel": numba_cpu.csr_rmatvec_parallel,
@@ -52,7 +53,8 @@ OPERATOR = Operator(
         "warp": WarpKernel(warp.csr_rmatvec_warp, warp.launch, atomic=True),
     },
     peers=peers.CSR_RMATVEC,
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
+    lacks={"warp": ADDS_IN_PLACE, "numba_cuda": ADDS_IN_PLACE, "numba_cuda_mlir": ADDS_IN_PLACE},
     sample=csr_sample(vectors),
     edges=edges,
     errors=(

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_count, block_sum
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, round_to, sums_for
 
 QUARTER = BLOCK // 4
 
@@ -15,26 +15,28 @@ def block_cumsum(x, before, out):
     It adds up four quarters side by side: in a single chain each addition would wait for the one before.
     """
     a = b = c = d = x.dtype.type(0)
+    sums = sums_for(out)
     if x.size == BLOCK:
         for i in range(QUARTER):
             a += x[i]
             b += x[i + QUARTER]
             c += x[i + 2 * QUARTER]
             d += x[i + 3 * QUARTER]
-            out[i] = a
-            out[i + QUARTER] = b
-            out[i + 2 * QUARTER] = c
-            out[i + 3 * QUARTER] = d
+            sums[i] = a
+            sums[i + QUARTER] = b
+            sums[i + 2 * QUARTER] = c
+            sums[i + 3 * QUARTER] = d
         before_b, before_c, before_d = before + a, before + (a + b), before + (a + b + c)
         for i in range(QUARTER):
-            out[i] += before
-            out[i + QUARTER] += before_b
-            out[i + 2 * QUARTER] += before_c
-            out[i + 3 * QUARTER] += before_d
+            sums[i] += before
+            sums[i + QUARTER] += before_b
+            sums[i + 2 * QUARTER] += before_c
+            sums[i + 3 * QUARTER] += before_d
     else:
         for i in range(x.size):
             a += x[i]
-            out[i] = before + a
+            sums[i] = before + a
+    round_to(out, sums)
     return (a + b) + (c + d)
 
 
@@ -52,7 +54,7 @@ def cumsum_parallel(x, out):
         cumsum(x, out)
     else:
         blocks = block_count(x.size)
-        before = np.zeros(blocks + 1, x.dtype)
+        before = np.zeros(blocks + 1, sums_for(x[:0]).dtype)
         for block in numba.prange(blocks):
             before[block + 1] = block_sum(x[block * BLOCK : (block + 1) * BLOCK])
         for block in range(blocks):

@@ -6,6 +6,7 @@ import numpy as np
 
 from suites import CudaCallable, Gradient, Operator, Sizes, TritonCallable, WarpCallable, total_bytes, values, vectors
 from suites.backends.numba_cpu import BLOCK
+from suites.kernels.half_precision import FLOATS, TUNED, in_float32
 from suites.ops.cumsum import numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 
@@ -13,7 +14,7 @@ OPERATOR = Operator(
     name="cumsum",
     version=1,
     outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
-    reference=lambda x: [jnp.cumsum(x, dtype=x.dtype)],
+    reference=in_float32(lambda x: [jnp.cumsum(x, dtype=x.dtype)]),
     kernels={
         "numba": numba_cpu.cumsum,
         "numba_parallel": numba_cpu.cumsum_parallel,
@@ -23,7 +24,8 @@ OPERATOR = Operator(
         "triton": TritonCallable(triton.cumsum_triton, calls=2),
     },
     peers=peers.CUMSUM,
-    dtypes=("float32", "float64", "int32", "int64"),
+    dtypes=(*FLOATS, "int32", "int64"),
+    lacks={"warp": TUNED, "numba_cuda_callable": TUNED, "numba_cuda_replay": TUNED},
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: (
         {name: (vector,) for name, vector in vectors(dtype).items()}

@@ -2,17 +2,19 @@
 
 import numba
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, round_to, sums_for
 
 
 @numba.njit(fastmath={"contract"})
 def convolve(x, taps, out):
     """Adds a tap times the shifted channel at a time: neighbours are neighbours in vector registers."""
-    out[:] = 0
+    sums = sums_for(out)
+    sums[:] = 0
     for k in range(taps.size):
         shift = taps.size - 1 - k
         for t in range(shift, x.size):
-            out[t] += taps[k] * x[t - shift]
+            sums[t] += taps[k] * x[t - shift]
+    round_to(out, sums)
 
 
 @numba.njit

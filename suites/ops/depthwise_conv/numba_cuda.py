@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import cuda, kernel, rows_of
+from suites.backends.numba_cuda import cuda, kernel, rows_of, wide_number, widened
 
 
 @kernel
@@ -13,10 +13,10 @@ def depthwise_conv_cuda(x, taps, out):
     while c < channels:
         t = np.uint64(cuda.threadIdx.x)
         while t < length:
-            total = out.dtype.type(0)
+            total = wide_number(out, 0)
             back = np.uint64(0)
             while back < width and back <= t:
-                total += taps[c, width - np.uint64(1) - back] * x[c, t - back]
+                total += widened(taps[c, width - np.uint64(1) - back]) * widened(x[c, t - back])
                 back += np.uint64(1)
             out[c, t] = total
             t += np.uint64(cuda.blockDim.x)

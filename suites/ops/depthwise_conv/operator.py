@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from suites import CudaKernel, Domain, Gradient, Operator, Sizes, WarpKernel, total_bytes, values
+from suites.kernels.half_precision import FLOATS, in_float32
 from suites.ops.depthwise_conv import numba_cpu, numba_cuda, warp
 
 TAPS = 4
@@ -46,7 +47,7 @@ def _edges(dtype):
 OPERATOR = Operator(
     name="depthwise_conv",
     outputs=lambda x, taps: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.depthwise_conv,
         "numba_parallel": numba_cpu.depthwise_conv_parallel,
@@ -54,7 +55,7 @@ OPERATOR = Operator(
         "numba_cuda_mlir": CudaKernel(numba_cuda.depthwise_conv_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.depthwise_conv_warp, warp.launch),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
     sample=_sample,
     edges=_edges,
     domains={"taps": Domain(finite=True)},  # XLA takes a missing element for zero, and adds zero times a tap

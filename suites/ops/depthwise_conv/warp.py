@@ -2,27 +2,27 @@
 
 import functools
 
-from suites.backends.warp import scalar, wp
+from suites.backends.warp import real, scalar, wp
 
 
 @functools.cache
 def depthwise_conv_warp(dtype):
     """A thread for each element."""
-    element = scalar(dtype)
+    element, wider = scalar(dtype), real(dtype)
     matrix = wp.array2d(dtype=element)
 
     # The loop is in a function of its own: the adjoint of a kernel does not know the result of a loop in it.
     @wp.func
     def convolved(x: matrix, taps: matrix, c: int, t: int):
-        total = element(0)
+        total = wider(0)
         for back in range(wp.min(taps.shape[1], t + 1)):
-            total += taps[c, taps.shape[1] - 1 - back] * x[c, t - back]
+            total += wider(taps[c, taps.shape[1] - 1 - back]) * wider(x[c, t - back])
         return total
 
     @wp.kernel(module="unique")
     def depthwise_conv(x: matrix, taps: matrix, out: matrix):
         c, t = wp.tid()
-        out[c, t] = convolved(x, taps, c, t)
+        out[c, t] = element(convolved(x, taps, c, t))
 
     return depthwise_conv
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaKernel, Domain, Gradient, Operator, Sizes, WarpKernel, total_bytes, values
+from suites.kernels.half_precision import FLOATS
 from suites.ops.embedding import numba_cpu, numba_cuda, warp
 
 WIDTH = 64
@@ -49,7 +50,7 @@ OPERATOR = Operator(
         "numba_cuda_mlir": CudaKernel(numba_cuda.embedding_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.embedding_warp, warp.launch),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
     sample=_sample,
     edges=_edges,
     domains={"indices": Domain(below=lambda table, indices: table.shape[0])},

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, copy_to
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, copy_to, sums_for
 
 
 @numba.njit
@@ -13,7 +13,7 @@ def add_counts(x, out):
     It counts in two tables in turn, so that equal neighbours need not wait for each other. The last element of a table
     counts the elements outside of all bins: a branch would be mispredicted.
     """
-    bins, outside, zero = x.dtype.type(out.size), np.int32(out.size), x.dtype.type(0)
+    bins, outside, zero = sums_for(x[:0]).dtype.type(out.size), np.int32(out.size), x.dtype.type(0)
     table, other = np.zeros(out.size + 1, out.dtype), np.zeros(out.size + 1, out.dtype)
     places = np.empty(BLOCK, np.uint32)
     for first in range(0, x.size, BLOCK):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import LOADS, PARTIALS, THREADS, cuda, device, kernel, load
+from suites.backends.numba_cuda import LOADS, PARTIALS, THREADS, cuda, device, kernel, load, wide_number, widened
 
 SHARED_BINS = 4096
 """The most bins that a block counts in shared memory: with 16 KiB per block a multiprocessor can be full."""
@@ -30,7 +30,7 @@ def histogram_cuda(x, counts, out):
             shared[i] = 0
             i += np.uint64(THREADS)
     cuda.syncthreads()
-    bins = x.dtype.type(all_bins)
+    bins = wide_number(x, all_bins)
     i, step, size = np.uint64(cuda.grid(1)), np.uint64(cuda.gridsize(1)), np.uint64(x.size)
     while i + step * np.uint64(LOADS - 1) < size:
         a, b, c, d = load(x, i, step)
@@ -47,9 +47,9 @@ def histogram_cuda(x, counts, out):
         i += step * np.uint64(LOADS)
     while i < size:
         if private:
-            count(shared, x[i], bins)
+            count(shared, widened(x[i]), bins)
         else:
-            count(out, x[i], bins)
+            count(out, widened(x[i]), bins)
         i += step
     cuda.syncthreads()
     if private:

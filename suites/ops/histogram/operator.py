@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaKernel, Domain, Operator, Sizes, WarpCallable, total_bytes
+from suites.kernels.half_precision import FLOATS, in_float32
 from suites.ops.histogram import numba_cpu, numba_cuda, warp
 from suites.ops.histogram.samples import edges, sample
 
@@ -22,7 +23,7 @@ OPERATOR = Operator(
     name="histogram",
     version=1,
     outputs=lambda x, counts: [jax.ShapeDtypeStruct(counts.shape, np.int32)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.histogram,
         "numba_parallel": numba_cpu.histogram_parallel,
@@ -30,7 +31,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.histogram_cuda, numba_cuda.launch, atomic=False),
         "warp": WarpCallable(warp.histogram_warp, calls=2, atomic=False),
     },
-    dtypes=("float32", "float64", "int32"),
+    dtypes=(*FLOATS, "int32"),
     sample=sample,
     domains={"counts": Domain()},
     edges=edges,

@@ -6,18 +6,18 @@ import jax.numpy as jnp
 
 import bridge
 from suites.backends.numba_cuda import THREADS
-from suites.backends.warp import scalar, wp
+from suites.backends.warp import real, scalar, wp
 
 
 @functools.cache
 def count_warp(dtype):
-    element = scalar(dtype)
+    element, wider = scalar(dtype), real(dtype)
 
     @wp.kernel(module="unique", enable_backward=False)
     def count(x: wp.array(dtype=element), tables: wp.array2d(dtype=wp.int32)):
         i = wp.tid()
-        if x[i] >= element(0) and x[i] < element(tables.shape[1]):
-            wp.atomic_add(tables, (i // THREADS) & (tables.shape[0] - 1), int(x[i]), 1)
+        if wider(x[i]) >= wider(0) and wider(x[i]) < wider(tables.shape[1]):
+            wp.atomic_add(tables, (i // THREADS) & (tables.shape[0] - 1), int(wider(x[i])), 1)
 
     return count
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import aligned, device, kernel, neighbour_tile, neighbours, store_neighbours
+from suites.backends.numba_cuda import aligned, device, kernel, neighbour_tile, neighbours, store_neighbours, widened
 
 
 @device
@@ -12,7 +12,7 @@ def integrated(v, current, leak, rest, step):
 
 @kernel
 def lif_step_cuda(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes):
-    threshold, rest, leak, step = V_th[0], V_rest[0], tau_inv[0], dt[0]
+    threshold, rest, leak, step = widened(V_th[0]), widened(V_rest[0]), widened(tau_inv[0]), widened(dt[0])
     i, stop, full = neighbour_tile(V.size)
     if full and aligned(V) and aligned(current) and aligned(spikes) and aligned(V_out):
         v, j = neighbours(V, i), neighbours(current, i)
@@ -26,7 +26,7 @@ def lif_step_cuda(V, current, tau_inv, V_th, V_rest, dt, V_out, spikes):
         store_neighbours(V_out, i, reset)
     else:
         while i < stop:
-            a = integrated(V[i], current[i], leak, rest, step)
+            a = integrated(widened(V[i]), widened(current[i]), leak, rest, step)
             spikes[i] = a >= threshold
             V_out[i] = rest if a >= threshold else a
             i += np.uint64(1)

@@ -11,6 +11,7 @@ from suites import CudaKernel, Operator, WarpKernel, total_bytes, vectors
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cuda import neighbour_tiles
 from suites.backends.warp import per_stream_tile
+from suites.kernels.half_precision import FLOATS, TUNED, in_float32
 from suites.ops.lif_step import numba_cpu, numba_cuda, warp
 from suites.vendors.calls import mosaic_elementwise
 
@@ -52,7 +53,7 @@ OPERATOR = Operator(
     name="lif_step",
     version=1,
     outputs=lambda V, *_: [jax.ShapeDtypeStruct(V.shape, V.dtype), jax.ShapeDtypeStruct(V.shape, np.int32)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.lif_step,
         "numba_parallel": numba_cpu.lif_step_parallel,
@@ -60,17 +61,18 @@ OPERATOR = Operator(
         "warp": WarpKernel(warp.lif_step_warp),
         "warp_tile": WarpKernel(warp.lif_step_tiles, per_stream_tile),
         "cuda_raw": cuda_raw.elementwise(
-            "const T v = V[i] + step * (-(V[i] - rest) * leak + current[i]);"
+            "const auto v = V[i] + step * (-(V[i] - rest) * leak + current[i]);"
             "spikes[i] = v >= threshold;"
             "V_out[i] = v >= threshold ? rest : v;",
             ("V", "current", "tau_inv", "V_th", "V_rest", "dt"),
             ("T* V_out", "int* spikes"),
-            "const T leak = tau_inv[0], threshold = V_th[0], rest = V_rest[0], step = dt[0];",
+            "const auto leak = +tau_inv[0], threshold = +V_th[0], rest = +V_rest[0], step = +dt[0];",
         ),
         "pallas": pallas.elementwise(_step, long_inputs=2),
         "mosaic_gpu": mosaic_elementwise(_step, long_inputs=2),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
+    lacks={"warp_tile": TUNED},
     sample=_sample,
     edges=_edges,
     bytes_read=total_bytes,

@@ -8,6 +8,7 @@ from suites.backends.warp import (
     block_of,
     kernel_with,
     on_gpu,
+    real,
     scalar,
     thread_of_block,
     vectors_of,
@@ -17,7 +18,7 @@ from suites.backends.warp import (
 
 @functools.cache
 def lif_step_warp(dtype):
-    element = scalar(dtype)
+    element, wider = scalar(dtype), real(dtype)
     vector = wp.array(dtype=element)
 
     @wp.kernel(module="unique", enable_backward=False)
@@ -33,9 +34,10 @@ def lif_step_warp(dtype):
     ):
         i = wp.tid()
         if i >= 0:  # always true: the CPU need not check for each array whether the index counts from the end
-            v = V[i] + dt[0] * (-(V[i] - V_rest[0]) * tau_inv[0] + current[i])
-            fires = v >= V_th[0]
-            V_out[i] = wp.where(fires, V_rest[0], v)
+            before, rest = wider(V[i]), wider(V_rest[0])
+            v = before + wider(dt[0]) * (-(before - rest) * wider(tau_inv[0]) + wider(current[i]))
+            fires = v >= wider(V_th[0])
+            V_out[i] = element(wp.where(fires, rest, v))
             spikes[i] = wp.where(fires, 1, 0)
 
     return lif_step

@@ -2,7 +2,7 @@
 
 import numba
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, round_to, sums_for
 
 CACHE_LINE = 16
 """The fewest channels of a thread: with fewer, two threads would write to one line of a cache."""
@@ -17,11 +17,15 @@ def step(a, b, before, after):
 
 @numba.njit
 def steps_of(a, b, initial, out, first, last):
-    """All steps of the channels from ``first`` up to ``last``."""
+    """All steps of the channels from ``first`` up to ``last``; states of 16 bits are rounded for the results alone."""
     if out.shape[0]:
-        step(a[0, first:last], b[0, first:last], initial[first:last], out[0, first:last])
+        state = sums_for(out[0, first:last])
+        step(a[0, first:last], b[0, first:last], initial[first:last], state)
+        round_to(out[0, first:last], state)
     for t in range(1, out.shape[0]):
-        step(a[t, first:last], b[t, first:last], out[t - 1, first:last], out[t, first:last])
+        before, state = state, sums_for(out[t, first:last])
+        step(a[t, first:last], b[t, first:last], before, state)
+        round_to(out[t, first:last], state)
 
 
 @numba.njit

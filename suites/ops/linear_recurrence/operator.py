@@ -19,6 +19,7 @@ from suites import (
     total_bytes,
     value_errors,
 )
+from suites.kernels.half_precision import FLOATS, TUNED, in_float32
 from suites.ops.linear_recurrence import numba_cpu, numba_cuda, warp
 from suites.ops.linear_recurrence.samples import edges, sample
 
@@ -53,14 +54,15 @@ OPERATOR = Operator(
     name="linear_recurrence",
     version=1,
     outputs=lambda a, b, initial: [jax.ShapeDtypeStruct(b.shape, b.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.linear_recurrence,
         "numba_parallel": numba_cpu.linear_recurrence_parallel,
         "numba_cuda": CudaKernel(numba_cuda.linear_recurrence_cuda, numba_cuda.launch, select=numba_cuda.select),
         "warp": WarpCallable(warp.linear_recurrence_warp, calls=3),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
+    lacks={"warp": TUNED, "numba_cuda": TUNED},
     sample=sample,
     domains={"a": Domain(least=-1, most=1)},  # products of more than that overflow, in another order elsewhere
     edges=edges,

@@ -2,7 +2,7 @@
 
 import numba
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, round_to, sums_for
 
 DEPTHS = "matmul: A must have as many columns as B has rows"
 
@@ -31,16 +31,20 @@ def product_rows(A, B, out, first, last):
 def matmul(A, B, out):
     if A.shape[1] != B.shape[0]:
         raise ValueError(DEPTHS)
-    product_rows(A, B, out, 0, out.shape[0])
+    sums = sums_for(out)
+    product_rows(A, B, sums, 0, out.shape[0])
+    round_to(out, sums)
 
 
 @numba.njit(parallel=True)
 def matmul_parallel(A, B, out):
     if A.shape[1] != B.shape[0]:
         raise ValueError(DEPTHS)
+    sums = sums_for(out)
     if out.size * A.shape[1] < ONE_THREAD_BELOW:
-        product_rows(A, B, out, 0, out.shape[0])
+        product_rows(A, B, sums, 0, out.shape[0])
     else:
         parts = numba.get_num_threads()
         for part in numba.prange(parts):
-            product_rows(A, B, out, out.shape[0] * part // parts, out.shape[0] * (part + 1) // parts)
+            product_rows(A, B, sums, out.shape[0] * part // parts, out.shape[0] * (part + 1) // parts)
+    round_to(out, sums)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import cuda, kernel
+from suites.backends.numba_cuda import cuda, kernel, wide_dtype, wide_number, widened
 
 SIDE = 32
 """Rows and columns of the tile of out that a block computes, and of the tiles of A and B in shared memory."""
@@ -13,21 +13,21 @@ HEIGHT = 8
 
 @kernel
 def matmul_cuda(A, B, out):
-    a_tile = cuda.shared.array((SIDE, SIDE), out.dtype)
-    b_tile = cuda.shared.array((SIDE, SIDE), out.dtype)
+    a_tile = cuda.shared.array((SIDE, SIDE), wide_dtype(out))
+    b_tile = cuda.shared.array((SIDE, SIDE), wide_dtype(out))
     rows, depth, columns = np.uint64(A.shape[0]), np.uint64(A.shape[1]), np.uint64(B.shape[1])
     x, y = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y)
     y1, y2, y3 = y + np.uint64(HEIGHT), y + np.uint64(2 * HEIGHT), y + np.uint64(3 * HEIGHT)
     first_row, column = np.uint64(cuda.blockIdx.y) * np.uint64(SIDE), np.uint64(cuda.blockIdx.x) * np.uint64(SIDE) + x
-    a = b = c = d = nothing = out.dtype.type(0)
+    a = b = c = d = nothing = wide_number(out, 0)
     first = np.uint64(0)
     while first < depth:  # the same for all threads of a block: they synchronise in the loop
         for step in range(0, SIDE, HEIGHT):
             place = y + np.uint64(step)
             row, k = first_row + place, first + x
-            a_tile[place, x] = A[row, k] if row < rows and k < depth else nothing
+            a_tile[place, x] = widened(A[row, k]) if row < rows and k < depth else nothing
             k = first + place
-            b_tile[place, x] = B[k, column] if k < depth and column < columns else nothing
+            b_tile[place, x] = widened(B[k, column]) if k < depth and column < columns else nothing
         cuda.syncthreads()
         for step in range(SIDE):
             here = b_tile[step, x]

@@ -3,7 +3,6 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from suites import (
@@ -19,6 +18,7 @@ from suites import (
     value_errors,
     values,
 )
+from suites.kernels.half_precision import FLOATS, product
 from suites.ops.matmul import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
@@ -55,7 +55,7 @@ def _edges(dtype):
 OPERATOR = Operator(
     name="matmul",
     outputs=lambda A, B: [jax.ShapeDtypeStruct((A.shape[0], B.shape[1]), A.dtype)],
-    reference=lambda A, B: [jnp.matmul(A, B, precision="highest")],
+    reference=lambda A, B: [product(A, B)],
     kernels={
         "numba": numba_cpu.matmul,
         "numba_parallel": numba_cpu.matmul_parallel,
@@ -67,7 +67,7 @@ OPERATOR = Operator(
         "jax_triton": triton_call(TritonKernel(triton.matmul_triton, triton.launch)),
     },
     peers=peers.MATMUL,
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
     sample=_sample,
     edges=_edges,
     errors=(

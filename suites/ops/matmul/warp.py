@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import blocks, scalar, wp
+from suites.backends.warp import blocks, kernel_with, real, scalar, wp
 from suites.ops.matmul.numba_cpu import DEPTHS
 
 WIDTH = 64
@@ -12,18 +12,26 @@ WIDTH = 64
 @functools.cache
 def matmul_warp(dtype):
     """A block for each tile of a row of out, which stays in registers while rows of B are added to it."""
-    element = scalar(dtype)
+    element, wider = scalar(dtype), real(dtype)
     matrix = wp.array2d(dtype=element)
 
-    @wp.kernel(module="unique", enable_backward=False)
+    @wp.func
+    def widened(value: element):
+        return wider(value)
+
+    @wp.func
+    def rounded(value: wider):
+        return element(value)
+
+    @kernel_with(widened, rounded, enable_backward=False)
     def matmul(A: matrix, B: matrix, out: matrix):
         tiles = (out.shape[1] + WIDTH - 1) // WIDTH
         row = wp.tid() // tiles
         place = (wp.tid() - row * tiles) * WIDTH
-        total = wp.tile_zeros(shape=WIDTH, dtype=element)
+        total = wp.tile_zeros(shape=WIDTH, dtype=wider)
         for k in range(A.shape[1]):
-            total += wp.tile_load(B[k], shape=WIDTH, offset=place) * A[row, k]
-        wp.tile_store(out[row], total, offset=place)
+            total += wp.tile_map(widened, wp.tile_load(B[k], shape=WIDTH, offset=place)) * wider(A[row, k])
+        wp.tile_store(out[row], wp.tile_map(rounded, total), offset=place)
 
     return matmul
 

@@ -1,16 +1,16 @@
 """The kernel of matvec in cuTile: a block for each row, which adds up tile by tile."""
 
-from suites.backends.cutile import ct, kernel
+from suites.backends.cutile import ct, kernel, widened
 
 
 @kernel
 def matvec_cutile(A, x, out, BLOCK: "ct.Constant[int]"):
     i = ct.bid(0)
-    sums = ct.zeros((1, BLOCK), out.dtype)
+    sums = widened(ct.zeros((1, BLOCK), out.dtype))
     for k in range(ct.cdiv(A.shape[1], BLOCK)):
-        row = ct.load(A, (i, k), (1, BLOCK), padding_mode=ct.PaddingMode.ZERO)
-        sums += row * ct.load(x, k, BLOCK, padding_mode=ct.PaddingMode.ZERO)
-    ct.store(out, i, ct.sum(sums, axis=1))
+        row = widened(ct.load(A, (i, k), (1, BLOCK), padding_mode=ct.PaddingMode.ZERO))
+        sums += row * widened(ct.load(x, k, BLOCK, padding_mode=ct.PaddingMode.ZERO))
+    ct.store(out, i, ct.astype(ct.sum(sums, axis=1), out.dtype))
 
 
 def launch(inputs, outs):

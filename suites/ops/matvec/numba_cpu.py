@@ -2,14 +2,16 @@
 
 import numba
 
-from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, blocked_dot, short_dots
+from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, blocked_dot, round_to, short_dots, sums_for, widened
 
 
 @numba.njit
 def rows_of_product(A, x, first, last, out):
     """The rows from ``first`` up to ``last``."""
     if x.size <= BLOCK:
-        short_dots(A, x, first, last, out)
+        sums = sums_for(out[first:last])
+        short_dots(widened(A[first:last]), widened(x), 0, last - first, sums)
+        round_to(out[first:last], sums)
     else:
         for row in range(first, last):
             out[row] = blocked_dot(A[row], x)

@@ -3,7 +3,6 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from suites import (
@@ -22,6 +21,7 @@ from suites import (
     values,
     vectors,
 )
+from suites.kernels.half_precision import FLOATS, TUNED, product
 from suites.ops.matvec import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
@@ -49,12 +49,12 @@ OPERATOR = Operator(
     name="matvec",
     version=1,
     outputs=lambda A, x: [jax.ShapeDtypeStruct(A.shape[:1], A.dtype)],
-    reference=lambda A, x: [jnp.matmul(A, x, precision=jax.lax.Precision.HIGHEST)],
+    reference=lambda A, x: [product(A, x)],
     kernels={
         "numba": numba_cpu.matvec,
         "numba_parallel": numba_cpu.matvec_parallel,
-        "numba_cuda": CudaKernel(numba_cuda.matvec_cuda, numba_cuda.launch, select=numba_cuda.select),
-        "numba_cuda_mlir": CudaKernel(numba_cuda.matvec_by_elements, numba_cuda.launch_by_elements),
+        "numba_cuda": CudaKernel(numba_cuda.matvec_cuda, numba_cuda.launch),
+        "numba_cuda_mlir": CudaKernel(numba_cuda.matvec_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.matvec_warp, warp.launch),
         "warp_tile": WarpCallable(warp.matvec_in_tiles, calls=1),
         "triton": TritonKernel(triton.matvec_triton, triton.launch),
@@ -62,7 +62,8 @@ OPERATOR = Operator(
         "jax_triton": triton_call(TritonKernel(triton.matvec_triton, triton.launch)),
     },
     peers=peers.MATVEC,
-    dtypes=("float32", "float64", "int32"),
+    dtypes=(*FLOATS, "int32"),
+    lacks={"warp": TUNED, "warp_tile": TUNED},
     sample=_sample,
     edges=_edges,
     errors=(

@@ -12,12 +12,14 @@ from suites.backends.numba_cpu import (
     block_sum,
     blocked_squares,
     blocked_sum,
+    sums_for,
 )
 
 
 @numba.njit(error_model="numpy")
 def mean_std(x, mean_out, std_out):
-    mean = x.dtype.type(blocked_sum(x) / x.size)
+    total = blocked_sum(x)
+    mean = type(total)(total / x.size)
     mean_out[0] = mean
     std_out[0] = math.sqrt(blocked_squares(x, mean) / x.size)
 
@@ -31,7 +33,7 @@ def mean_std_parallel(x, mean_out, std_out):
         total = x.dtype.type(0)
         for block in numba.prange(blocks):
             total += block_sum(x[block * BLOCK : (block + 1) * BLOCK])
-        mean = x.dtype.type(total / x.size)
+        mean = sums_for(x[:0]).dtype.type(total / x.size)
         squares = x.dtype.type(0)
         for block in numba.prange(blocks):
             squares += block_squares(x[block * BLOCK : (block + 1) * BLOCK], mean)

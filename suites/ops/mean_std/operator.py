@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaCallable, Gradient, Operator, Sizes, WarpCallable, total_bytes, values, vectors
+from suites.kernels.half_precision import FLOATS, TUNED, in_float32
 from suites.ops.mean_std import numba_cpu, numba_cuda, warp
 
 
@@ -25,7 +26,7 @@ OPERATOR = Operator(
     name="mean_std",
     version=1,
     outputs=lambda x: [jax.ShapeDtypeStruct((1,), x.dtype)] * 2,
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.mean_std,
         "numba_parallel": numba_cpu.mean_std_parallel,
@@ -33,7 +34,8 @@ OPERATOR = Operator(
         "numba_cuda_replay": CudaCallable(numba_cuda.mean_std_cuda),
         "warp": WarpCallable(warp.mean_std_warp, calls=4),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
+    lacks={"warp": TUNED, "numba_cuda_callable": TUNED, "numba_cuda_replay": TUNED},
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)) + np.dtype(dtype).type(0.5),),
     edges=_edges,
     gradient=Gradient(inputs=(0,), sizes=(257, 2100)),

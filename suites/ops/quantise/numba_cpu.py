@@ -13,21 +13,19 @@ TINY = 1e-30
 
 
 @numba.njit(error_model="numpy")
-def quantise_row(x, quantised):
-    """Returns the scale."""
-    largest = x.dtype.type(TINY)
+def quantise_row(x, quantised, scales, i):
+    largest = scales.dtype.type(TINY)
     for j in range(x.size):
         largest = max(largest, abs(x[j]))
-    scale = largest / x.dtype.type(LEVELS)
+    scales[i] = scale = largest / scales.dtype.type(LEVELS)
     for j in range(x.size):
         quantised[j] = np.int8(np.rint(x[j] / scale))
-    return scale
 
 
 @numba.njit
 def quantise(x, quantised, scales):
     for i in range(x.shape[0]):
-        scales[i] = quantise_row(x[i], quantised[i])
+        quantise_row(x[i], quantised[i], scales, i)
 
 
 @numba.njit(parallel=True)
@@ -36,4 +34,4 @@ def quantise_parallel(x, quantised, scales):
         quantise(x, quantised, scales)
     else:
         for i in numba.prange(x.shape[0]):
-            scales[i] = quantise_row(x[i], quantised[i])
+            quantise_row(x[i], quantised[i], scales, i)

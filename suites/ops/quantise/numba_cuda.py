@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import WARPS, cuda, device, kernel, lanes_combined, rows_of
+from suites.backends.numba_cuda import WARPS, cuda, device, kernel, lanes_combined, rows_of, widened
 from suites.ops.quantise.numba_cpu import LEVELS, TINY
 
 
@@ -29,12 +29,12 @@ def quantise_cuda(x, quantised, scales):
         largest = scales.dtype.type(TINY)
         j = lane
         while j < stop:
-            largest = larger(abs(x[row, j]), largest)
+            largest = larger(abs(widened(x[row, j])), largest)
             j += lanes
         scale = largest_of_lanes(shared, largest, cuda.blockDim.x) / scales.dtype.type(LEVELS)
         j = lane
         while j < stop:
-            quantised[row, j] = np.int8((x[row, j] / scale + whole) - whole)
+            quantised[row, j] = np.int8((widened(x[row, j]) / scale + whole) - whole)
             j += lanes
         if row < rows and lane == np.uint64(0):
             scales[row] = scale

@@ -2,6 +2,7 @@
 
 ``scales[i]`` is the largest magnitude of row i over 127, and elements are rounded to the nearest even integer. A row of
 nothing but tiny numbers has the scale ``TINY / 127``. Nominal size is the number of elements.
+Scales of rows of 16 bits are float32.
 """
 
 import math
@@ -11,11 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaKernel, Domain, Operator, Sizes, WarpKernel, total_bytes, values
+from suites.kernels.half_precision import FLOATS, wide
 from suites.ops.quantise import numba_cpu, numba_cuda, warp
 from suites.ops.quantise.numba_cpu import LEVELS, TINY
 
 
 def _reference(x):
+    x = x.astype(wide(x.dtype))
     scales = jnp.maximum(jnp.max(jnp.abs(x), axis=1, initial=0), TINY) / LEVELS
     return [jnp.round(x / scales[:, None]).astype(jnp.int8), scales]
 
@@ -37,7 +40,7 @@ def _edges(dtype):
 
 OPERATOR = Operator(
     name="quantise",
-    outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, np.int8), jax.ShapeDtypeStruct(x.shape[:1], x.dtype)],
+    outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, np.int8), jax.ShapeDtypeStruct(x.shape[:1], wide(x.dtype))],
     reference=_reference,
     kernels={
         "numba": numba_cpu.quantise,
@@ -45,13 +48,13 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.quantise_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.quantise_warp, warp.launch),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
     sample=_sample,
     edges=_edges,
     domains={"x": Domain(finite=True)},
     gradient=None,  # it is zero almost everywhere
     bytes_read=total_bytes,
-    bytes_written=lambda x: x.size + x.shape[0] * x.dtype.itemsize,
+    bytes_written=lambda x: x.size + x.shape[0] * wide(x.dtype).itemsize,
     flops=lambda x: 3 * x.size,
     sizes=Sizes(cuda_quick=(4096, 2**20, 2**24), quick_by_name=True),
 )

@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import block_of, blocks, scalar, thread_of_block, wp
+from suites.backends.warp import block_of, blocks, real, scalar, thread_of_block, wp
 from suites.kernels.warp.rows import threads_for
 from suites.ops.quantise.numba_cpu import LEVELS, TINY
 
@@ -10,17 +10,17 @@ from suites.ops.quantise.numba_cpu import LEVELS, TINY
 @functools.cache
 def quantise_warp(dtype):
     """A block for each row."""
-    element = scalar(dtype)
+    element, wider = scalar(dtype), real(dtype)
 
     @wp.kernel(module="unique", enable_backward=False)
-    def quantise(x: wp.array2d(dtype=element), quantised: wp.array2d(dtype=wp.int8), scales: wp.array(dtype=element)):
+    def quantise(x: wp.array2d(dtype=element), quantised: wp.array2d(dtype=wp.int8), scales: wp.array(dtype=wider)):
         row, lane = block_of(wp.tid()), thread_of_block()
-        largest = element(TINY)
+        largest = wider(TINY)
         for j in range(lane, x.shape[1], wp.block_dim()):
-            largest = wp.max(wp.abs(x[row, j]), largest)
-        scale = wp.tile_max(wp.tile(largest))[0] / element(LEVELS)
+            largest = wp.max(wp.abs(wider(x[row, j])), largest)
+        scale = wp.tile_max(wp.tile(largest))[0] / wider(LEVELS)
         for j in range(lane, x.shape[1], wp.block_dim()):
-            quantised[row, j] = wp.int8(wp.rint(x[row, j] / scale))
+            quantised[row, j] = wp.int8(wp.rint(wider(x[row, j]) / scale))
         if lane == 0:
             scales[row] = scale
 

@@ -11,8 +11,9 @@ EPSILON = 1e-6
 
 @numba.njit(error_model="numpy")
 def norm_row(x, weight, out):
-    one, zero = x.dtype.type(1), x.dtype.type(0)
-    scale = one / math.sqrt(blocked_squares(x, zero) / x.dtype.type(x.size) + x.dtype.type(EPSILON))
+    squares = blocked_squares(x, x.dtype.type(0))
+    real = type(squares)
+    scale = real(1) / math.sqrt(squares / real(x.size) + real(EPSILON))
     for j in range(x.size):
         out[j] = x[j] * scale * weight[j]
 

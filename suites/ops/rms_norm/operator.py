@@ -8,6 +8,7 @@ import numpy as np
 
 from suites import CudaKernel, Domain, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
 from suites.backends.cutile import CutileKernel
+from suites.kernels.half_precision import FLOATS, in_float32
 from suites.ops.rms_norm import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
@@ -38,7 +39,7 @@ def _edges(dtype):
 OPERATOR = Operator(
     name="rms_norm",
     outputs=lambda x, weight: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.rms_norm,
         "numba_parallel": numba_cpu.rms_norm_parallel,
@@ -48,7 +49,7 @@ OPERATOR = Operator(
         "triton": TritonKernel(triton.rms_norm_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.rms_norm_cutile, cutile.launch),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
     sample=_sample,
     edges=_edges,
     domains={"x": Domain(least=-1e12, most=1e12)},  # the square of a larger number may overflow in float32

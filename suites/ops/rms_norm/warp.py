@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import block_of, blocks, scalar, thread_of_block, wp
+from suites.backends.warp import block_of, blocks, real, scalar, thread_of_block, wp
 from suites.kernels.warp.rows import threads_for
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
@@ -10,24 +10,24 @@ from suites.ops.rms_norm.numba_cpu import EPSILON
 @functools.cache
 def rms_norm_warp(dtype):
     """A block for each row."""
-    element = scalar(dtype)
+    element, wider = scalar(dtype), real(dtype)
     matrix, vector = wp.array2d(dtype=element), wp.array(dtype=element)
 
     # The loop is in a function of its own: the adjoint of a kernel does not know the result of a loop in it.
     @wp.func
     def squares_of_share(x: vector, lane: int):
-        total = element(0)
+        total = wider(0)
         for j in range(lane, x.shape[0], wp.block_dim()):
-            total += x[j] * x[j]
+            total += wider(x[j]) * wider(x[j])
         return total
 
     @wp.kernel(module="unique")
     def rms_norm(x: matrix, weight: vector, out: matrix):
         row, lane = block_of(wp.tid()), thread_of_block()
         squares = wp.tile_sum(wp.tile(squares_of_share(x[row], lane)))[0]
-        scale = element(1) / wp.sqrt(squares / element(x.shape[1]) + element(EPSILON))
+        scale = wider(1) / wp.sqrt(squares / wider(x.shape[1]) + wider(EPSILON))
         for j in range(lane, x.shape[1], wp.block_dim()):
-            out[row, j] = x[row, j] * scale * weight[j]
+            out[row, j] = element(wider(x[row, j]) * scale * wider(weight[j]))
 
     return rms_norm
 

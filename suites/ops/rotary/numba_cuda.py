@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import cuda, kernel
+from suites.backends.numba_cuda import cuda, kernel, widened
 
 
 @kernel
@@ -14,6 +14,8 @@ def rotary_cuda(x, cos, sin, out):
         row, j = n // width, n % width
         i, h = row // np.uint64(x.shape[1]), row % np.uint64(x.shape[1])
         if j < half:
-            out[i, h, j] = x[i, h, j] * cos[i, j] - x[i, h, j + half] * sin[i, j]
+            a, b = widened(x[i, h, j]), widened(x[i, h, j + half])
+            out[i, h, j] = a * widened(cos[i, j]) - b * widened(sin[i, j])
         else:
-            out[i, h, j] = x[i, h, j] * cos[i, j - half] + x[i, h, j - half] * sin[i, j - half]
+            a, b = widened(x[i, h, j - half]), widened(x[i, h, j])
+            out[i, h, j] = b * widened(cos[i, j - half]) + a * widened(sin[i, j - half])

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import Gradient, Operator, Sizes, WarpKernel, total_bytes, values
+from suites.kernels.half_precision import FLOATS, in_float32
 from suites.ops.rotary import numba_cpu, numba_cuda, warp
 
 HEADS, HALF = 4, 16
@@ -41,7 +42,7 @@ def _edges(dtype):
 OPERATOR = Operator(
     name="rotary",
     outputs=lambda x, cos, sin: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.rotary,
         "numba_parallel": numba_cpu.rotary_parallel,
@@ -49,7 +50,7 @@ OPERATOR = Operator(
         "numba_cuda_mlir": numba_cuda.rotary_cuda,
         "warp": WarpKernel(warp.rotary_warp, warp.launch),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
     sample=_sample,
     edges=_edges,
     gradient=Gradient(inputs=(0, 1, 2)),

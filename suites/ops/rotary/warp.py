@@ -2,13 +2,13 @@
 
 import functools
 
-from suites.backends.warp import scalar, wp
+from suites.backends.warp import real, scalar, wp
 
 
 @functools.cache
 def rotary_warp(dtype):
     """A thread for each pair."""
-    element = scalar(dtype)
+    element, wider = scalar(dtype), real(dtype)
 
     @wp.kernel(module="unique")
     def rotary(
@@ -19,8 +19,10 @@ def rotary_warp(dtype):
     ):
         i, h, j = wp.tid()
         half = cos.shape[1]
-        out[i, h, j] = x[i, h, j] * cos[i, j] - x[i, h, j + half] * sin[i, j]
-        out[i, h, j + half] = x[i, h, j + half] * cos[i, j] + x[i, h, j] * sin[i, j]
+        a, b = wider(x[i, h, j]), wider(x[i, h, j + half])
+        c, s = wider(cos[i, j]), wider(sin[i, j])
+        out[i, h, j] = element(a * c - b * s)
+        out[i, h, j + half] = element(b * c + a * s)
 
     return rotary
 

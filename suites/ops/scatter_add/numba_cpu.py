@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, add_partials, copy_to
+from suites.backends.numba_cpu import ONE_THREAD_BELOW, add_partials, copy_to, round_to, sums_for
 
 
 @numba.njit
@@ -17,8 +17,10 @@ def scatter_part(values, targets, factor, out, first, last):
 def scatter_add(values, targets, scale, acc, out):
     if values.size != targets.size:
         raise ValueError("scatter_add: values and targets must have one length")
-    copy_to(out, acc)
-    scatter_part(values, targets, scale[0], out, 0, values.size)
+    sums = sums_for(out)
+    copy_to(sums, acc)
+    scatter_part(values, targets, scale[0], sums, 0, values.size)
+    round_to(out, sums)
 
 
 @numba.njit(parallel=True)
@@ -33,7 +35,7 @@ def scatter_add_parallel(values, targets, scale, acc, out):
     else:
         if values.size != targets.size:
             raise ValueError("scatter_add: values and targets must have one length")
-        partials = np.zeros((parts, acc.size), acc.dtype)
+        partials = np.zeros((parts, acc.size), sums_for(acc[:0]).dtype)
         for part in numba.prange(parts):
             first, last = values.size * part // parts, values.size * (part + 1) // parts
             scatter_part(values, targets, scale[0], partials[part], first, last)

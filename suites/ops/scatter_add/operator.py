@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from suites import CudaKernel, ErrorCase, Failure, Gradient, Operator, Sizes, WarpKernel, total_bytes, value_errors
+from suites.kernels.half_precision import ADDS_IN_PLACE, FLOATS, in_float32
 from suites.ops.scatter_add import numba_cpu, numba_cuda, warp
 from suites.ops.scatter_add.samples import edges, sample
 
@@ -20,7 +21,7 @@ OPERATOR = Operator(
     name="scatter_add",
     version=1,
     outputs=lambda values, targets, scale, acc: [jax.ShapeDtypeStruct(acc.shape, acc.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.scatter_add,
         "numba_parallel": numba_cpu.scatter_add_parallel,
@@ -32,7 +33,8 @@ OPERATOR = Operator(
             atomic=True,
         ),
     },
-    dtypes=("float32", "float64", "int32"),
+    dtypes=(*FLOATS, "int32"),
+    lacks={"warp": ADDS_IN_PLACE, "numba_cuda": ADDS_IN_PLACE, "numba_cuda_mlir": ADDS_IN_PLACE},
     sample=sample,
     edges=edges,
     errors=(

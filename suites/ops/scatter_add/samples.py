@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from suites import kind_of, vectors
 from suites import values as some_values
-from suites import vectors
 
 PER_SLOT = 8
 """The mean number of values per element of acc in a sample."""
@@ -21,7 +21,7 @@ def sample(dtype, size, seed):
 
 def _call(dtype, targets, slots, random):
     targets = np.asarray(targets, np.int32)
-    scale = np.full(1, 0.3 if np.dtype(dtype).kind == "f" else 3, dtype)
+    scale = np.full(1, 0.3 if kind_of(dtype) == "f" else 3, dtype)
     return some_values(dtype, targets.size, random), targets, scale, some_values(dtype, slots, random)
 
 
@@ -35,7 +35,7 @@ def edges(dtype):
         "one_each_backwards": _call(dtype, np.arange(257)[::-1], 257, random),
         "more_slots_than_values": _call(dtype, random.integers(0, 1031, 33), 1031, random),
     }
-    names = ("nan", "both_infs", "subnormal", "huge", "minus_zero") if np.dtype(dtype).kind == "f" else ("extremes",)
+    names = ("nan", "both_infs", "subnormal", "huge", "minus_zero") if kind_of(dtype) == "f" else ("extremes",)
     for name in names:
         vector = vectors(dtype)[name]
         ones = np.ones(1, dtype)

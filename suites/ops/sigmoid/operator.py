@@ -8,6 +8,7 @@ from suites import CudaKernel, Gradient, Operator, Sizes, WarpKernel, total_byte
 from suites.backends import cuda_raw, pallas
 from suites.backends.numba_cuda import neighbour_tiles
 from suites.backends.warp import per_stream_tile
+from suites.kernels.half_precision import FLOATS, in_float32
 from suites.ops.sigmoid import numba_cpu, numba_cuda, warp
 from suites.peers import functions as peers
 from suites.vendors.calls import mosaic_elementwise
@@ -16,23 +17,24 @@ OPERATOR = Operator(
     name="sigmoid",
     version=1,
     outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
-    reference=lambda x: [1 / (1 + jnp.exp(-x))],
+    reference=in_float32(lambda x: [1 / (1 + jnp.exp(-x))]),
     kernels={
         "numba": numba_cpu.sigmoid,
         "numba_parallel": numba_cpu.sigmoid_parallel,
         "numba_cuda": CudaKernel(numba_cuda.sigmoid_cuda, neighbour_tiles),
         "warp": WarpKernel(warp.sigmoid_warp),
         "warp_tile": WarpKernel(warp.sigmoid_tiles, per_stream_tile),
-        "cuda_raw": cuda_raw.elementwise("out[i] = quotient(T(1), T(1) + exp(-x[i]));", ("x",)),
+        "cuda_raw": cuda_raw.elementwise(
+            "const auto power = exp(-x[i]); out[i] = quotient(decltype(power)(1), 1 + power);", ("x",)
+        ),
         "pallas": pallas.elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
         "mosaic_gpu": mosaic_elementwise(lambda x: [1 / (1 + jnp.exp(-x))]),
     },
     peers=peers.SIGMOID,
-    dtypes=("float32", "float64", "float16"),
+    dtypes=FLOATS,
     sample=lambda dtype, size, seed: (4 * values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
-    # The derivative of the reference is NaN if the exponential overflows, as it does in half precision.
-    gradient=Gradient(inputs=(0,), dtypes=("float32", "float64")),
+    gradient=Gradient(inputs=(0,)),
     bytes_read=total_bytes,
     bytes_written=total_bytes,
     flops=lambda x: 4 * x.size,

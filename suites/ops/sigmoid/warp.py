@@ -3,14 +3,12 @@
 import functools
 
 from suites.backends.warp import quotient as warp_quotient
-from suites.backends.warp import scalar, stream, wp
+from suites.backends.warp import real, scalar, stream, wp
 
 
 @functools.cache
 def sigmoid_warp(dtype):
-    element = scalar(dtype)
-    # In half precision the exponential of 12 overflows.
-    wider = wp.float32 if dtype == "float16" else element
+    element, wider = scalar(dtype), real(dtype)
 
     @wp.kernel(module="unique")
     def sigmoid(x: wp.array(dtype=element), out: wp.array(dtype=element)):

@@ -2,18 +2,29 @@
 
 import numba
 
-from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_exp, largest_element, multiply
+from suites.backends.numba_cpu import (
+    BLOCK,
+    ONE_THREAD_BELOW,
+    block_exp,
+    largest_element,
+    multiply,
+    round_to,
+    sums_for,
+    widened,
+)
 
 
 @numba.njit(error_model="numpy", forceinline=True)
 def softmax_row(x, out):
     if x.size == 0:
         return
-    largest = largest_element(x)
-    total = x.dtype.type(0)
-    for start in range(0, x.size, BLOCK):
-        total += block_exp(x[start : start + BLOCK], largest, out[start : start + BLOCK])
-    multiply(out, x.dtype.type(1) / total)
+    row, result = widened(x), sums_for(out)
+    largest = largest_element(row)
+    total = row.dtype.type(0)
+    for start in range(0, row.size, BLOCK):
+        total += block_exp(row[start : start + BLOCK], largest, result[start : start + BLOCK])
+    multiply(result, row.dtype.type(1) / total)
+    round_to(out, result)
 
 
 @numba.njit(error_model="numpy")

@@ -11,6 +11,7 @@ import numpy as np
 
 from suites import CudaKernel, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values, vectors
 from suites.backends.cutile import CutileKernel
+from suites.kernels.half_precision import FLOATS, TUNED, in_float32
 from suites.ops.softmax import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
@@ -36,7 +37,7 @@ def _edges(dtype):
         cases[name] = (rows,)
     masked = values(dtype, 4 * 33, random).reshape(4, 33)
     masked[0, 5:], masked[1, :-1], masked[2] = -np.inf, -np.inf, -np.inf
-    largest = np.finfo(dtype).max
+    largest = vectors(dtype)["huge"][0]
     for name, shape in {"no_rows": (0, 5), "one_column": (5, 1), "one_long_row": (1, 5000), "tall": (1031, 2)}.items():
         cases[name] = (values(dtype, math.prod(shape), random).reshape(shape),)
     return cases | {
@@ -50,11 +51,11 @@ OPERATOR = Operator(
     name="softmax",
     version=1,
     outputs=lambda x: [jax.ShapeDtypeStruct(x.shape, x.dtype)],
-    reference=lambda x: [jax.nn.softmax(x, axis=1)],
+    reference=in_float32(lambda x: [jax.nn.softmax(x, axis=1)]),
     kernels={
         "numba": numba_cpu.softmax,
         "numba_parallel": numba_cpu.softmax_parallel,
-        "numba_cuda": CudaKernel(numba_cuda.softmax_cuda, numba_cuda.launch, select=numba_cuda.select),
+        "numba_cuda": CudaKernel(numba_cuda.softmax_cuda, numba_cuda.launch),
         "numba_cuda_mlir": CudaKernel(numba_cuda.softmax_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.softmax_warp, warp.launch),
         "triton": TritonKernel(triton.softmax_triton, triton.launch),
@@ -62,7 +63,8 @@ OPERATOR = Operator(
         "jax_triton": triton_call(TritonKernel(triton.softmax_triton, triton.launch)),
     },
     peers=peers.SOFTMAX,
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
+    lacks={"warp": TUNED},
     sample=_sample,
     edges=_edges,
     gradient=Gradient(inputs=(0,)),

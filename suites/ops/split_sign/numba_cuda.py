@@ -2,12 +2,20 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import aligned, kernel, neighbour_tile, neighbours, store_neighbours
+from suites.backends.numba_cuda import (
+    aligned,
+    kernel,
+    neighbour_tile,
+    neighbours,
+    store_neighbours,
+    wide_number,
+    widened,
+)
 
 
 @kernel
 def split_sign_cuda(x, positive, negative):
-    zero = x.dtype.type(0)
+    zero = wide_number(x, 0)
     i, stop, full = neighbour_tile(x.size)
     if full and aligned(x) and aligned(positive) and aligned(negative):
         a, b, c, d = neighbours(x, i)
@@ -17,7 +25,7 @@ def split_sign_cuda(x, positive, negative):
         store_neighbours(negative, i, below)
     else:
         while i < stop:
-            value = x[i]
+            value = widened(x[i])
             positive[i] = zero if value <= zero else value
             negative[i] = zero if value >= zero else value
             i += np.uint64(1)

@@ -7,6 +7,7 @@ import numpy as np
 from suites import CudaKernel, Gradient, Operator, Sizes, WarpKernel, total_bytes, values, vectors
 from suites.backends.numba_cuda import neighbour_tiles
 from suites.backends.warp import per_stream_tile
+from suites.kernels.half_precision import FLOATS
 from suites.ops.split_sign import numba_cpu, numba_cuda, warp
 
 OPERATOR = Operator(
@@ -21,7 +22,7 @@ OPERATOR = Operator(
         "warp": WarpKernel(warp.split_sign_warp),
         "warp_tile": WarpKernel(warp.split_sign_tiles, per_stream_tile),
     },
-    dtypes=("float32", "float64", "int32"),
+    dtypes=(*FLOATS, "int32"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
     gradient=Gradient(inputs=(0,)),

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import LOADS, THREADS, cuda, device, kernel
+from suites.backends.numba_cuda import LOADS, THREADS, cuda, device, kernel, widened
 
 
 @device
 def heated(center, above, below, left, right, rate, four):
-    return center + rate * ((above + below) + (left + right) - four * center)
+    across, along = widened(above) + widened(below), widened(left) + widened(right)
+    return widened(center) + widened(rate) * (across + along - widened(four) * widened(center))
 
 
 @kernel

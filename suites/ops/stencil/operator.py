@@ -22,6 +22,7 @@ from suites import (
     values,
     vectors,
 )
+from suites.kernels.half_precision import FLOATS, TUNED, in_float32
 from suites.ops.stencil import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.vendors.calls import triton_call
 
@@ -72,7 +73,7 @@ OPERATOR = Operator(
     name="stencil",
     version=1,
     outputs=lambda u, rate: [jax.ShapeDtypeStruct(u.shape, u.dtype)],
-    reference=_reference,
+    reference=in_float32(_reference),
     kernels={
         "numba": numba_cpu.stencil,
         "numba_parallel": numba_cpu.stencil_parallel,
@@ -84,7 +85,8 @@ OPERATOR = Operator(
         "cutile_kernel": CutileKernel(cutile.stencil_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.stencil_triton, triton.launch)),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
+    lacks={"warp_tile": TUNED},
     sample=_sample,
     edges=_edges,
     gradient=Gradient(inputs=(0, 1)),

@@ -3,22 +3,23 @@
 import functools
 
 import bridge
-from suites.backends.warp import TILE, blocks, scalar, tile_count, wp
+from suites.backends.warp import TILE, blocks, real, scalar, tile_count, wp
 
 
 @functools.cache
 def stencil_warp(dtype):
-    real = scalar(dtype)
+    element, wider = scalar(dtype), real(dtype)
 
     @wp.kernel(module="unique")
-    def stencil(u: wp.array2d(dtype=real), rate: wp.array(dtype=real), out: wp.array2d(dtype=real)):
+    def stencil(u: wp.array2d(dtype=element), rate: wp.array(dtype=element), out: wp.array2d(dtype=element)):
         i, j = wp.tid()
         center = u[i, j]
         if i == 0 or j == 0 or i == u.shape[0] - 1 or j == u.shape[1] - 1:
             out[i, j] = center
         else:
-            around = (u[i - 1, j] + u[i + 1, j]) + (u[i, j - 1] + u[i, j + 1])
-            out[i, j] = center + rate[0] * (around - real(4.0) * center)
+            across, along = wider(u[i - 1, j]) + wider(u[i + 1, j]), wider(u[i, j - 1]) + wider(u[i, j + 1])
+            heat = across + along - wider(4.0) * wider(center)
+            out[i, j] = element(wider(center) + wider(rate[0]) * heat)
 
     return stencil
 
@@ -26,12 +27,11 @@ def stencil_warp(dtype):
 @functools.cache
 def stencil_tile(dtype):
     """A block for each tile of a row's inner cells. The first block also copies the ends of the row."""
-    real = scalar(dtype)
+    element = scalar(dtype)
+    vector = wp.array(dtype=element)
 
     @wp.kernel(module="unique")
-    def stencil(
-        u: wp.array(dtype=real), rate: wp.array(dtype=real), rows: int, columns: int, out: wp.array(dtype=real)
-    ):
+    def stencil(u: vector, rate: vector, rows: int, columns: int, out: vector):
         tiles = (columns + TILE - 1) // TILE
         i = wp.tid() // tiles
         place = (wp.tid() - i * tiles) * TILE
@@ -45,7 +45,7 @@ def stencil_tile(dtype):
             below = wp.tile_load(u[first + columns + 1 : last + columns], shape=TILE, offset=place)
             left = wp.tile_load(u[first : last - 1], shape=TILE, offset=place)
             right = wp.tile_load(u[first + 2 : last + 1], shape=TILE, offset=place)
-            heat = (above + below) + (left + right) - center * real(4.0)
+            heat = (above + below) + (left + right) - center * element(4.0)
             wp.tile_store(out[first + 1 : last], center + heat * rate[0], offset=place)
             if place == 0:
                 wp.tile_store(out, wp.tile_load(u, shape=1, offset=first), offset=first)

@@ -1,6 +1,7 @@
 """Kernels of sum in Numba-CUDA."""
 
 from suites.backends.numba_cuda import THREADS, add_up_parts, add_up_sums, cuda, partial_count
+from suites.kernels.half_precision import wide
 
 
 def total_cuda(x, out, stream):
@@ -9,6 +10,6 @@ def total_cuda(x, out, stream):
     if blocks == 1:
         add_up_sums[1, THREADS, stream](x, out)
     else:
-        partials = cuda.device_array(blocks, dtype=x.dtype)
+        partials = cuda.device_array(blocks, dtype=wide(x.dtype))
         add_up_parts[blocks, THREADS, stream](x, partials)
         add_up_sums[1, THREADS, stream](partials, out)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaCallable, Gradient, Operator, Sizes, WarpCallable, total_bytes, values, vectors
+from suites.kernels.half_precision import FLOATS, in_float32
 from suites.ops.sum import numba_cpu, numba_cuda, warp
 from suites.peers import functions as peers
 
@@ -12,7 +13,7 @@ OPERATOR = Operator(
     name="sum",
     version=1,
     outputs=lambda x: [jax.ShapeDtypeStruct((1,), x.dtype)],
-    reference=lambda x: [jnp.sum(x, keepdims=True, dtype=x.dtype)],
+    reference=in_float32(lambda x: [jnp.sum(x, keepdims=True, dtype=x.dtype)]),
     kernels={
         "numba": numba_cpu.total,
         "numba_parallel": numba_cpu.total_parallel,
@@ -21,7 +22,7 @@ OPERATOR = Operator(
         "warp": WarpCallable(warp.total_warp, calls=2),
     },
     peers=peers.SUM,
-    dtypes=("float32", "float64", "int32", "int64"),
+    dtypes=(*FLOATS, "int32", "int64"),
     sample=lambda dtype, size, seed: (values(dtype, size, np.random.default_rng(seed)),),
     edges=lambda dtype: {name: (vector,) for name, vector in vectors(dtype).items()},
     gradient=Gradient(inputs=(0,)),

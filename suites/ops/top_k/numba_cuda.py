@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import THREADS, WARP, cuda, device, kernel, shuffle_xor
+from suites.backends.numba_cuda import THREADS, WARP, cuda, device, kernel, shuffle_xor, wide_number, widened
 from suites.ops.top_k.numba_cpu import COLUMNS, K
 
 ROWS = THREADS // WARP
@@ -21,12 +21,12 @@ def top_k_cuda(x, values, indices):
     rows, columns = np.uint64(x.shape[0]), np.int64(x.shape[1])
     row = np.uint64(cuda.blockIdx.x) * np.uint64(ROWS) + np.uint64(cuda.threadIdx.y)
     source = min(row, rows - np.uint64(1))  # beyond the last row, warps repeat its work and write nothing
-    last, place_of_last = x.dtype.type(np.inf), np.int64(-1)
+    last, place_of_last = wide_number(x, np.inf), np.int64(-1)
     for k in range(K):
         best, place = last, np.int64(-1)
         j = np.int64(cuda.threadIdx.x)
         while j < columns:
-            value = x[source, j]
+            value = widened(x[source, j])
             remains = value < last or (value == last and j > place_of_last)
             if remains and goes_before(value, j, best, place):
                 best, place = value, j

@@ -20,6 +20,7 @@ from suites import (
     value_errors,
     values,
 )
+from suites.kernels.half_precision import FLOATS
 from suites.ops.top_k import numba_cpu, numba_cuda, warp
 from suites.ops.top_k.numba_cpu import COLUMNS, K
 
@@ -55,7 +56,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.top_k_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.top_k_warp, warp.launch),
     },
-    dtypes=("float32", "float64"),
+    dtypes=FLOATS,
     sample=_sample,
     edges=_edges,
     errors=(

@@ -22,7 +22,7 @@ CASES = [
     for backend, kernel in operator.kernels.items()
     if "cuda" in backend.platforms and isinstance(kernel, KINDS)
     for dtype in operator.dtypes
-    if dtype in TYPES or not isinstance(kernel, RawKernel)
+    if (dtype in TYPES or not isinstance(kernel, RawKernel)) and dtype not in operator.lacks.get(backend.id, {})
 ]
 
 
@@ -47,6 +47,19 @@ def test_a_kernel_compiles(operator, backend, dtype, monkeypatch, tmp_path):
             calls = calls_in(operator.build(backend, inputs), *inputs)
         assert len(calls) == operator.calls(backend)
         assert all(code_of(call, backend) for call in calls)
+
+
+@pytest.mark.parametrize("name", ["matmul", "attention"])
+def test_triton_multiplies_float32_exactly_and_never_as_tf32(name):
+    backend = BACKENDS["triton"]
+    if backend.missing():
+        pytest.skip(str(backend.missing()))
+    operator = operators()[name]
+    inputs = operator.sample("float32", 1024, 0)
+    for call in calls_in(operator.build(backend, inputs), *inputs):
+        text = str(call.definition.content(call.signature))
+        assert "tt.dot" in text
+        assert "tf32" not in text
 
 
 def code_of(call, backend):
