@@ -16,12 +16,12 @@ def rows_launch(shape: tuple[int, int], *, most: int = 1 << 20, rows: int = 0, b
     """
     height, width = shape
     block = block or min(most, 1 << max(width - 1, 0).bit_length())
-    rows = rows or max(1, 2048 // block)
+    rows = rows or max(1, 4096 // block)
     return {"grid": (-(-height // rows), -(-width // block)) if height and width else 0, "ROWS": rows, "BLOCK": block}
 
 
 def triton_rows_launch(shape: tuple[int, int], warps: int = 0, **chosen: int) -> dict[str, Any]:
-    """The same for Triton, which is told the shape, and the warps: by default one for 512 elements of a block."""
+    """The same for Triton, which is told the shape, and the warps: by default one for 1024 elements of a block."""
     launch = rows_launch(shape, **chosen)
-    warps = warps or min(16, max(4, launch["ROWS"] * launch["BLOCK"] // 512))
+    warps = warps or min(16, max(4, launch["ROWS"] * launch["BLOCK"] // 1024))
     return {**launch, "rows": shape[0], "columns": shape[1], "num_warps": warps}

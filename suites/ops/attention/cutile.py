@@ -7,8 +7,8 @@ import math
 
 from suites.backends.cutile import ct, kernel
 
-SMALL = {"QUERIES": 32, "KEYS": 32}
-LARGE = {"QUERIES": 128, "KEYS": 128}
+WIDE = {"QUERIES": 32, "KEYS": 32}
+HALF = {"QUERIES": 64, "KEYS": 64}
 
 
 def _keys(state, queries, k, v, i, head, first, end, scale, MASKED, KEYS, WIDTH):
@@ -54,7 +54,7 @@ def launch(inputs, outs, **chosen):
     ``QUERIES`` is a multiple of ``KEYS``.
     """
     length, heads, width = outs[0].shape
-    chosen = chosen or (LARGE if outs[0].dtype.itemsize == 2 and length >= 1024 else SMALL)
+    chosen = chosen or (HALF if outs[0].dtype.itemsize == 2 else WIDE)
     return {
         "grid": (-(-length // chosen["QUERIES"]), heads) if outs[0].size else 0,
         "group": heads // max(inputs[1].shape[1], 1), "SCALE": math.log2(math.e) / math.sqrt(max(width, 1)),

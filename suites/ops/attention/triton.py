@@ -8,8 +8,8 @@ import math
 from suites.backends import triton_blocks as blocks
 from suites.backends.triton import jit, tl
 
-SMALL = {"QUERIES": 32, "KEYS": 32, "num_warps": 4, "num_stages": 2}
-LARGE = {"QUERIES": 128, "KEYS": 128, "num_warps": 8, "num_stages": 2}
+WIDE = {"QUERIES": 32, "KEYS": 32, "num_warps": 4, "num_stages": 2}
+HALF = {"QUERIES": 64, "KEYS": 64, "num_warps": 4, "num_stages": 3}
 
 
 @jit
@@ -63,7 +63,7 @@ def launch(inputs, outs, **chosen):
     """
     length, heads, width = outs[0].shape
     half = outs[0].dtype.itemsize == 2
-    chosen = chosen or (LARGE if half and length >= 1024 else SMALL)
+    chosen = chosen or (HALF if half else WIDE)
     wide = max(16, 1 << (width - 1).bit_length())
     return {
         "grid": (-(-length // chosen["QUERIES"]), heads) if outs[0].size else 0,

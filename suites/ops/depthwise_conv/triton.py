@@ -1,6 +1,6 @@
 """The kernel of depthwise_conv in Triton: a program for a block of a channel."""
 
-from suites.backends.triton import jit, tl
+from suites.backends.triton import jit, tl, widened
 from suites.kernels.rows_launch import triton_rows_launch
 
 
@@ -8,15 +8,14 @@ from suites.kernels.rows_launch import triton_rows_launch
 def depthwise_conv_triton(
     x, taps, out, rows, columns, TAPS: "tl.constexpr", ROWS: "tl.constexpr", BLOCK: "tl.constexpr"
 ):
-    wide: tl.constexpr = tl.float64 if out.dtype.element_ty == tl.float64 else tl.float32
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     j = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
     at, inside = i.to(tl.int64) * columns + j, (i < rows) & (j < columns)
-    total = tl.zeros((ROWS, BLOCK), wide)
+    total = widened(tl.zeros((ROWS, BLOCK), out.dtype.element_ty))
     for tap in tl.static_range(TAPS):
         before = TAPS - 1 - tap
-        here = tl.load(x + at - before, inside & (j >= before), other=0).to(wide)
-        total += here * tl.load(taps + i * TAPS + tap, i < rows, other=0).to(wide)
+        here = widened(tl.load(x + at - before, inside & (j >= before), other=0))
+        total += here * tl.load(taps + i * TAPS + tap, i < rows, other=0)
     tl.store(out + at, total, inside)
 
 

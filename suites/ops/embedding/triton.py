@@ -14,4 +14,4 @@ def embedding_triton(table, indices, out, rows, columns, ROWS: "tl.constexpr", B
 
 
 def launch(inputs, outs, **chosen):
-    return triton_rows_launch(outs[0].shape, most=4096, **chosen)
+    return triton_rows_launch(outs[0].shape, most=1024, **chosen)

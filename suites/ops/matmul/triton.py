@@ -3,15 +3,17 @@
 from suites.backends import triton_blocks as blocks
 from suites.backends.triton import jit, tl
 
-LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "num_warps": 8, "num_stages": 4}
+LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "num_warps": 8, "num_stages": 3, "programs": 132}
+"""Of numbers of 16 bits. A program runs on each of the 132 multiprocessors of an H200, and takes tile after tile."""
+
 SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8, "num_warps": 4, "num_stages": 3}
 
 
 @jit
 def _tile(
     left, right, target, tile, rows, depth, columns, ROWS: "tl.constexpr", COLUMNS: "tl.constexpr",
-    DEPTH: "tl.constexpr", GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", SPECIALIZED: "tl.constexpr",
-    wide: "tl.constexpr", narrow: "tl.constexpr",
+    DEPTH: "tl.constexpr", GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", wide: "tl.constexpr",
+    narrow: "tl.constexpr",
 ):  # fmt: skip
     """Computes a tile of out, by its number."""
     down, across = tl.cdiv(rows, ROWS), tl.cdiv(columns, COLUMNS)
@@ -20,7 +22,7 @@ def _tile(
     place = tile % (GROUP * across)
     i, j = (first + place % height) * ROWS, place // height * COLUMNS
     total = tl.zeros((ROWS, COLUMNS), wide)
-    for k in tl.range(0, depth, DEPTH, warp_specialize=SPECIALIZED):
+    for k in range(0, depth, DEPTH):
         a = blocks.load(left, i, k, rows, depth, depth, ROWS, DEPTH, DESCRIBED)
         b = blocks.load(right, k, j, depth, columns, columns, DEPTH, COLUMNS, DESCRIBED)
         total = tl.dot(a, b, total, input_precision="ieee", out_dtype=wide)
@@ -30,7 +32,7 @@ def _tile(
 @jit
 def matmul_triton(
     A, B, out, rows, depth, columns, ROWS: "tl.constexpr", COLUMNS: "tl.constexpr", DEPTH: "tl.constexpr",
-    GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", PERSISTENT: "tl.constexpr", SPECIALIZED: "tl.constexpr" = False,
+    GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", PERSISTENT: "tl.constexpr",
 ):  # fmt: skip
     narrow: tl.constexpr = out.dtype.element_ty
     wide: tl.constexpr = tl.float64 if narrow == tl.float64 else tl.float32
@@ -40,22 +42,21 @@ def matmul_triton(
     if PERSISTENT:
         tiles = tl.cdiv(rows, ROWS) * tl.cdiv(columns, COLUMNS)
         for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):
-            _tile(left, right, target, tile, rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED, SPECIALIZED,
-                  wide, narrow)  # fmt: skip
+            _tile(left, right, target, tile, rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED, wide, narrow)
     else:
-        _tile(left, right, target, tl.program_id(0), rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED,
-              SPECIALIZED, wide, narrow)  # fmt: skip
+        tile = tl.program_id(0)
+        _tile(left, right, target, tile, rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED, wide, narrow)
 
 
-def launch(inputs, outs, programs=None, **chosen):
+def launch(inputs, outs, **chosen):
     """How to launch the kernel, by default with the fastest choice for the dtype and size.
 
-    Args:
-        programs: How many programs share the tiles; by default each tile has its own.
+    ``programs`` programs share the tiles; without it each tile has its own.
     """
     (rows, depth), (_, columns) = inputs[0].shape, inputs[1].shape
     half = outs[0].dtype.itemsize == 2
-    chosen = chosen or (LARGE if half and min(rows, columns) >= 2048 else SMALL)
+    chosen = dict(chosen or (LARGE if half and min(rows, columns) >= 2048 else SMALL))
+    programs = chosen.pop("programs", None)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
     described = half and all(map(blocks.has_descriptors, (*inputs, *outs)))
     return {
