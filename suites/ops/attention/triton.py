@@ -5,7 +5,7 @@ As in flash attention 2, keys that all queries of a block see need no mask, and 
 
 import math
 
-from suites.backends import triton_blocks as blocks
+from suites.backends import triton as blocks
 from suites.backends.triton import jit, tl
 
 WIDE = {"QUERIES": 32, "KEYS": 32, "num_warps": 4, "num_stages": 2}

@@ -1,6 +1,6 @@
 """The kernel of matmul in Triton: a program takes tiles of out, in groups that share rows of A and columns of B."""
 
-from suites.backends import triton_blocks as blocks
+from suites.backends import triton as blocks
 from suites.backends.triton import jit, tl
 
 LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "num_warps": 8, "num_stages": 3, "programs": 132}
