@@ -5,6 +5,7 @@ The backend ``cutile`` of :mod:`suites.vendors.calls` is cuTile's own call from 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -39,16 +40,26 @@ def widened(x):  # type: ignore[no-untyped-def]
     return ct.astype(x, ct.float32) if x.dtype == ct.float16 or x.dtype == ct.bfloat16 else x
 
 
+def launched(kernel: Any, outs: Any, *, hints: dict[str, int] | None = None, **launch: Any) -> Callable[..., Any]:
+    """:func:`bridge.cutile_kernel`, with hints for the compiler such as ``num_worker_warps``."""
+    return cutile_kernel(_hinted(kernel, **hints) if hints else kernel, outs, **launch)
+
+
+@functools.cache
+def _hinted(kernel: Any, **hints: int) -> Any:
+    return kernel.replace_hints(**hints)
+
+
 class CutileKernel(LaunchedKernel):
     """A kernel in cuTile.
 
     Attributes:
         kernel: A function decorated with ``cuda.tile.kernel``.
         launch: Takes the inputs and outputs of a call. Returns the keyword arguments of :func:`bridge.cutile_kernel`:
-            ``grid``, and a value for each parameter that is no array.
+            ``grid``, a value for each parameter that is no array, and perhaps ``hints``, see :func:`launched`.
     """
 
-    wrapper = staticmethod(cutile_kernel)
+    wrapper = staticmethod(launched)
 
     @property
     def adds_atomically(self) -> bool:

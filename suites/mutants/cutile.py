@@ -10,9 +10,9 @@ MUTANTS, broken = table(BACKENDS["cutile_kernel"])
 
 
 @kernel
-def padded_softmax(x, out, BLOCK: "ct.Constant[int]"):
+def padded_softmax(x, out, ROWS: "ct.Constant[int]", BLOCK: "ct.Constant[int]"):
     i = ct.bid(0)
-    row = ct.load(x, (i, 0), (1, BLOCK), padding_mode=ct.PaddingMode.ZERO)
+    row = ct.load(x, (i, 0), (ROWS, BLOCK), padding_mode=ct.PaddingMode.ZERO)
     weights = ct.exp(row - ct.max(row, axis=1, keepdims=True))
     ct.store(out, (i, 0), weights / ct.sum(weights, axis=1, keepdims=True))
 

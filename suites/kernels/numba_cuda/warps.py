@@ -163,3 +163,13 @@ def _sum(a, b):
 
 sum_of_lanes = lanes_combined(_sum)
 """Adds up the values of groups of threads, see :func:`lanes_combined`."""
+
+
+@device
+def larger(a, b):
+    """The larger of two numbers, the second if one is NaN."""
+    return a if a > b else b
+
+
+largest_of_lanes = lanes_combined(larger)
+"""The largest value of groups of threads, see :func:`lanes_combined`."""

@@ -7,11 +7,12 @@ import numpy as np
 from suites.backends.numba_cuda import (
     THREADS,
     WARP,
+    WARPS,
     cuda,
-    device,
     kernel,
+    largest_of_lanes,
     shuffle_from,
-    shuffle_xor,
+    sum_of_lanes,
     wide_dtype,
     wide_number,
     widened,
@@ -24,24 +25,6 @@ MOST = 128
 """The most features of a head."""
 
 
-@device
-def sum_of_warp(value):
-    reach = WARP // 2
-    while reach > 0:
-        value += shuffle_xor(value, reach)
-        reach //= 2
-    return value
-
-
-@device
-def largest_of_warp(value):
-    reach = WARP // 2
-    while reach > 0:
-        value = max(value, shuffle_xor(value, reach))
-        reach //= 2
-    return value
-
-
 @kernel
 def attention_cuda(q, k, v, out):
     """A warp has a query of a head, and takes 32 keys at a time: a key for each lane, then a feature for each lane.
@@ -50,6 +33,7 @@ def attention_cuda(q, k, v, out):
     """
     query = cuda.shared.array((QUERIES, MOST), wide_dtype(out))
     mine = cuda.shared.array((QUERIES, MOST), wide_dtype(out))
+    unused = cuda.shared.array(WARPS, wide_dtype(out))  # the lanes of one warp need no slots
     length, width = np.uint64(q.shape[0]), np.uint64(q.shape[2])
     lane, warp, h = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockIdx.y)
     own = np.uint64(cuda.blockIdx.x) * np.uint64(QUERIES) + warp
@@ -71,9 +55,9 @@ def attention_cuda(q, k, v, out):
             for feature in range(width):
                 score += query[warp, feature] * widened(k[j, h, feature])
             score *= scale
-        now = max(largest, largest_of_warp(score))
+        now = max(largest, largest_of_lanes(unused, score, WARP))
         fade, weight = math.exp(largest - now), math.exp(score - now)
-        largest, total = now, total * fade + sum_of_warp(weight)
+        largest, total = now, total * fade + sum_of_lanes(unused, weight, WARP)
         d = lane
         while d < width:
             mine[warp, d] *= fade

@@ -9,9 +9,9 @@ import math
 import jax
 import numpy as np
 
-from suites import CudaKernel, Domain, Gradient, Operator, Sizes, WarpKernel, total_bytes, values
+from suites import CudaKernel, Domain, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
 from suites.kernels.half_precision import FLOATS, in_float32
-from suites.ops.depthwise_conv import numba_cpu, numba_cuda, warp
+from suites.ops.depthwise_conv import numba_cpu, numba_cuda, triton, warp
 
 TAPS = 4
 """Taps of a channel in a sample."""
@@ -54,6 +54,7 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.depthwise_conv_cuda, numba_cuda.launch),
         "numba_cuda_mlir": CudaKernel(numba_cuda.depthwise_conv_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.depthwise_conv_warp, warp.launch),
+        "triton": TritonKernel(triton.depthwise_conv_triton, triton.launch),
     },
     dtypes=FLOATS,
     sample=_sample,

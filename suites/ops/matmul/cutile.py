@@ -1,23 +1,41 @@
-"""The kernel of matmul in cuTile: a block for each tile of out."""
+"""The kernel of matmul in cuTile: a block takes tiles of out, in groups that share rows of A and columns of B."""
 
-from suites.backends.cutile import ct, kernel, widened
+from suites.backends.cutile import ct, kernel
 
-SIDE = 64
-DEPTH = 32
+LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "hints": {"num_worker_warps": 8}}
+"""Of numbers of 16 bits: with four warps, a thread has no registers for its part of the tile."""
+
+SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8}
 
 
 @kernel
-def matmul_cutile(A, B, out, SIDE: "ct.Constant[int]", DEPTH: "ct.Constant[int]"):
-    i, j = ct.bid(1), ct.bid(0)
-    total = widened(ct.zeros((SIDE, SIDE), out.dtype))
-    for k in range(ct.cdiv(A.shape[1], DEPTH)):
-        a = ct.load(A, (i, k), (SIDE, DEPTH), padding_mode=ct.PaddingMode.ZERO)
-        b = ct.load(B, (k, j), (DEPTH, SIDE), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(a, b, total)
-    ct.store(out, (i, j), ct.astype(total, out.dtype))
+def matmul_cutile(
+    A, B, out, ROWS: "ct.Constant[int]", COLUMNS: "ct.Constant[int]", DEPTH: "ct.Constant[int]",
+    GROUP: "ct.Constant[int]",
+):  # fmt: skip
+    wide = ct.float64 if out.dtype == ct.float64 else ct.float32
+    down, across = ct.cdiv(A.shape[0], ROWS), ct.cdiv(B.shape[1], COLUMNS)
+    zero = ct.PaddingMode.ZERO
+    for tile in range(ct.bid(0), down * across, ct.num_blocks(0)):
+        first = tile // (GROUP * across) * GROUP
+        height = min(down - first, GROUP)
+        place = tile % (GROUP * across)
+        i, j = first + place % height, place // height
+        total = ct.zeros((ROWS, COLUMNS), wide)
+        for k in range(ct.cdiv(A.shape[1], DEPTH)):
+            a = ct.load(A, (i, k), (ROWS, DEPTH), padding_mode=zero)
+            b = ct.load(B, (k, j), (DEPTH, COLUMNS), padding_mode=zero)
+            total = ct.mma(a, b, total)
+        ct.store(out, (i, j), ct.astype(total, out.dtype))
 
 
-def launch(inputs, outs):
+def launch(inputs, outs, programs=None, **chosen):
+    """How to launch the kernel, by default with the fastest choice for the dtype and size.
+
+    Args:
+        programs: How many blocks share the tiles; by default each tile has its own.
+    """
     rows, columns = outs[0].shape
-    grid = (-(-columns // SIDE), -(-rows // SIDE)) if outs[0].size else 0
-    return {"grid": grid, "SIDE": SIDE, "DEPTH": DEPTH}
+    chosen = chosen or (LARGE if outs[0].dtype.itemsize == 2 and min(rows, columns) >= 2048 else SMALL)
+    tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
+    return {"grid": min(tiles, programs or tiles), **chosen}

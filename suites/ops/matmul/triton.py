@@ -1,25 +1,65 @@
-"""The kernel of matmul in Triton: a program for each tile of out."""
+"""The kernel of matmul in Triton: a program takes tiles of out, in groups that share rows of A and columns of B."""
 
-from suites.backends.triton import jit, tl, widened
+from suites.backends import triton as blocks
+from suites.backends.triton import jit, tl
 
-SIDE = 64
-DEPTH = 32
+LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "num_warps": 8, "num_stages": 3, "programs": 132}
+"""Of numbers of 16 bits. A program runs on each of the 132 multiprocessors of an H200, and takes tile after tile."""
+
+SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8, "num_warps": 4, "num_stages": 3}
 
 
 @jit
-def matmul_triton(A, B, out, rows, depth, columns, SIDE: "tl.constexpr", DEPTH: "tl.constexpr"):
-    i = (tl.program_id(1) * SIDE + tl.arange(0, SIDE))[:, None].to(tl.int64)
-    j = (tl.program_id(0) * SIDE + tl.arange(0, SIDE))[None, :].to(tl.int64)
-    total = widened(tl.zeros((SIDE, SIDE), out.dtype.element_ty))
-    for first in range(0, depth, DEPTH):
-        across, down = first + tl.arange(0, DEPTH)[None, :], first + tl.arange(0, DEPTH)[:, None]
-        a = tl.load(A + i * depth + across, (i < rows) & (across < depth), other=0)
-        b = tl.load(B + down * columns + j, (down < depth) & (j < columns), other=0)
-        total = tl.dot(a, b, total, input_precision="ieee", out_dtype=total.dtype)
-    tl.store(out + i * columns + j, total, (i < rows) & (j < columns))
+def _tile(
+    left, right, target, tile, rows, depth, columns, ROWS: "tl.constexpr", COLUMNS: "tl.constexpr",
+    DEPTH: "tl.constexpr", GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", wide: "tl.constexpr",
+    narrow: "tl.constexpr",
+):  # fmt: skip
+    """Computes a tile of out, by its number."""
+    down, across = tl.cdiv(rows, ROWS), tl.cdiv(columns, COLUMNS)
+    first = tile // (GROUP * across) * GROUP
+    height = min(down - first, GROUP)
+    place = tile % (GROUP * across)
+    i, j = (first + place % height) * ROWS, place // height * COLUMNS
+    total = tl.zeros((ROWS, COLUMNS), wide)
+    for k in range(0, depth, DEPTH):
+        a = blocks.load(left, i, k, rows, depth, depth, ROWS, DEPTH, DESCRIBED)
+        b = blocks.load(right, k, j, depth, columns, columns, DEPTH, COLUMNS, DESCRIBED)
+        total = tl.dot(a, b, total, input_precision="ieee", out_dtype=wide)
+    blocks.store(target, total.to(narrow), i, j, rows, columns, columns, ROWS, COLUMNS, DESCRIBED)
 
 
-def launch(inputs, outs):
+@jit
+def matmul_triton(
+    A, B, out, rows, depth, columns, ROWS: "tl.constexpr", COLUMNS: "tl.constexpr", DEPTH: "tl.constexpr",
+    GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", PERSISTENT: "tl.constexpr",
+):  # fmt: skip
+    narrow: tl.constexpr = out.dtype.element_ty
+    wide: tl.constexpr = tl.float64 if narrow == tl.float64 else tl.float32
+    left = blocks.matrix(A, rows, depth, depth, ROWS, DEPTH, DESCRIBED)
+    right = blocks.matrix(B, depth, columns, columns, DEPTH, COLUMNS, DESCRIBED)
+    target = blocks.matrix(out, rows, columns, columns, ROWS, COLUMNS, DESCRIBED)
+    if PERSISTENT:
+        tiles = tl.cdiv(rows, ROWS) * tl.cdiv(columns, COLUMNS)
+        for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):
+            _tile(left, right, target, tile, rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED, wide, narrow)
+    else:
+        tile = tl.program_id(0)
+        _tile(left, right, target, tile, rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED, wide, narrow)
+
+
+def launch(inputs, outs, **chosen):
+    """How to launch the kernel, by default with the fastest choice for the dtype and size.
+
+    ``programs`` programs share the tiles; without it each tile has its own.
+    """
     (rows, depth), (_, columns) = inputs[0].shape, inputs[1].shape
-    grid = (-(-columns // SIDE), -(-rows // SIDE)) if outs[0].size else 0
-    return {"grid": grid, "rows": rows, "depth": depth, "columns": columns, "SIDE": SIDE, "DEPTH": DEPTH}
+    half = outs[0].dtype.itemsize == 2
+    chosen = dict(chosen or (LARGE if half and min(rows, columns) >= 2048 else SMALL))
+    programs = chosen.pop("programs", None)
+    tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
+    described = half and all(map(blocks.has_descriptors, (*inputs, *outs)))
+    return {
+        "grid": min(tiles, programs or tiles), "rows": rows, "depth": depth, "columns": columns,
+        "DESCRIBED": described, "PERSISTENT": programs is not None, **chosen,
+    }  # fmt: skip

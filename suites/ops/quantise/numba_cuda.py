@@ -2,16 +2,8 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import WARPS, cuda, device, kernel, lanes_combined, rows_of, widened
+from suites.backends.numba_cuda import WARPS, cuda, kernel, larger, largest_of_lanes, rows_of, widened
 from suites.ops.quantise.numba_cpu import LEVELS, TINY
-
-
-@device
-def larger(a, b):
-    return a if a > b else b
-
-
-largest_of_lanes = lanes_combined(larger)
 
 
 @kernel

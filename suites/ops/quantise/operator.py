@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites import CudaKernel, Domain, Operator, Sizes, WarpKernel, total_bytes, values
+from suites import CudaKernel, CutileKernel, Domain, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
 from suites.kernels.half_precision import FLOATS, wide
-from suites.ops.quantise import numba_cpu, numba_cuda, warp
+from suites.ops.quantise import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.ops.quantise.numba_cpu import LEVELS, TINY
 
 
@@ -47,6 +47,8 @@ OPERATOR = Operator(
         "numba_parallel": numba_cpu.quantise_parallel,
         "numba_cuda": CudaKernel(numba_cuda.quantise_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.quantise_warp, warp.launch),
+        "triton": TritonKernel(triton.quantise_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.quantise_cutile, cutile.launch),
     },
     dtypes=FLOATS,
     sample=_sample,

@@ -1,18 +1,18 @@
-"""The kernel of rms_norm in cuTile: a block for each row."""
+"""The kernel of rms_norm in cuTile: a block for some rows."""
 
 from suites.backends.cutile import ct, kernel, widened
+from suites.kernels.rows_launch import rows_launch
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
 
 @kernel
-def rms_norm_cutile(x, weight, out, BLOCK: "ct.Constant[int]"):
+def rms_norm_cutile(x, weight, out, ROWS: "ct.Constant[int]", BLOCK: "ct.Constant[int]"):
     i = ct.bid(0)
-    row = widened(ct.load(x, (i, 0), (1, BLOCK), padding_mode=ct.PaddingMode.ZERO))
+    row = widened(ct.load(x, (i, 0), (ROWS, BLOCK), padding_mode=ct.PaddingMode.ZERO))
     mean = ct.sum(row * row, axis=1, keepdims=True) / ct.astype(x.shape[1], row.dtype)
     scaled = row * (1 / ct.sqrt(mean + EPSILON)) * widened(ct.load(weight, 0, BLOCK))
     ct.store(out, (i, 0), ct.astype(scaled, out.dtype))
 
 
-def launch(inputs, outs):
-    rows, columns = outs[0].shape
-    return {"grid": rows if columns else 0, "BLOCK": 1 << max(columns - 1, 0).bit_length()}
+def launch(inputs, outs, **chosen):
+    return rows_launch(outs[0].shape, **chosen)

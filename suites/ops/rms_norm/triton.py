@@ -1,23 +1,21 @@
-"""The kernel of rms_norm in Triton: a program for each row."""
+"""The kernel of rms_norm in Triton: a program for some rows."""
 
 from suites.backends.triton import jit, tl, widened
+from suites.kernels.rows_launch import triton_rows_launch
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
 
 @jit
-def rms_norm_triton(x, weight, out, columns, EPSILON: "tl.constexpr", BLOCK: "tl.constexpr"):
-    j = tl.arange(0, BLOCK)
-    first = tl.program_id(0).to(tl.int64) * columns
-    row = widened(tl.load(x + first + j, j < columns, other=0))
-    mean = tl.sum(row * row, axis=0) / columns.to(row.dtype)
-    scaled = row * (1 / tl.sqrt(mean + EPSILON)) * tl.load(weight + j, j < columns)
-    tl.store(out + first + j, scaled, j < columns)
+def rms_norm_triton(
+    x, weight, out, rows, columns, EPSILON: "tl.constexpr", ROWS: "tl.constexpr", BLOCK: "tl.constexpr"
+):
+    i, j = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None], tl.arange(0, BLOCK)[None, :]
+    at, inside = i.to(tl.int64) * columns + j, (i < rows) & (j < columns)
+    row = widened(tl.load(x + at, inside, other=0))
+    mean = tl.sum(row * row, axis=1) / columns.to(row.dtype)
+    scaled = row * (1 / tl.sqrt(mean + EPSILON))[:, None] * tl.load(weight + j, j < columns)
+    tl.store(out + at, scaled, inside)
 
 
-def launch(inputs, outs):
-    rows, columns = outs[0].shape
-    block = 1 << max(columns - 1, 0).bit_length()
-    warps = 4 if block < 4096 else 8
-    return {
-        "grid": rows if columns else 0, "columns": columns, "EPSILON": EPSILON, "BLOCK": block, "num_warps": warps
-    }  # fmt: skip
+def launch(inputs, outs, **chosen):
+    return {"EPSILON": EPSILON, **triton_rows_launch(outs[0].shape, **chosen)}

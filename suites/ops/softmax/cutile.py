@@ -1,16 +1,16 @@
-"""The kernel of softmax in cuTile: a block for each row."""
+"""The kernel of softmax in cuTile: a block for some rows."""
 
 from suites.backends.cutile import ct, kernel, widened
+from suites.kernels.rows_launch import rows_launch
 
 
 @kernel
-def softmax_cutile(x, out, BLOCK: "ct.Constant[int]"):
+def softmax_cutile(x, out, ROWS: "ct.Constant[int]", BLOCK: "ct.Constant[int]"):
     i = ct.bid(0)
-    row = widened(ct.load(x, (i, 0), (1, BLOCK), padding_mode=ct.PaddingMode.NEG_INF))
+    row = widened(ct.load(x, (i, 0), (ROWS, BLOCK), padding_mode=ct.PaddingMode.NEG_INF))
     weights = ct.exp(row - ct.max(row, axis=1, keepdims=True))
     ct.store(out, (i, 0), ct.astype(weights / ct.sum(weights, axis=1, keepdims=True), out.dtype))
 
 
-def launch(inputs, outs):
-    rows, columns = outs[0].shape
-    return {"grid": rows if columns else 0, "BLOCK": 1 << max(columns - 1, 0).bit_length()}
+def launch(inputs, outs, **chosen):
+    return rows_launch(outs[0].shape, **chosen)

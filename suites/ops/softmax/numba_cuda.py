@@ -7,9 +7,9 @@ import numpy as np
 from suites.backends.numba_cuda import (
     WARPS,
     cuda,
-    device,
     kernel,
-    lanes_combined,
+    larger,
+    largest_of_lanes,
     quotient,
     rows_of,
     sum_of_lanes,
@@ -17,14 +17,6 @@ from suites.backends.numba_cuda import (
     wide_number,
     widened,
 )
-
-
-@device
-def larger(a, b):
-    return a if a > b else b
-
-
-largest_of_lanes = lanes_combined(larger)
 
 
 @kernel

@@ -62,6 +62,17 @@ def test_triton_multiplies_float32_exactly_and_never_as_tf32(name):
         assert "tf32" not in text
 
 
+@pytest.mark.parametrize("name", ["triton", "cutile_kernel"])
+def test_large_tiles_of_16_bits_compile(name):
+    backend = BACKENDS[name]
+    if backend.missing():
+        pytest.skip(str(backend.missing()))
+    operator = operators()["matmul"]
+    inputs = operator.sample("bfloat16", 2048**2, 0)
+    (call,) = calls_in(operator.build(backend, inputs), *inputs)
+    assert code_of(call, backend)
+
+
 def code_of(call, backend):
     if backend is BACKENDS["numba_cuda_mlir"]:
         return call.describe("cuda")
