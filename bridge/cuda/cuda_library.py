@@ -60,7 +60,8 @@ def cuda_library(
             status=True, platform="cuda",
         )
     """
-    source, given, folders = Path(file).resolve(), _texts("options", options), _texts("headers", headers)
+    given, folders = _texts("options", options), _texts("headers", headers)
+    source = Path(*_texts("file", [file])).resolve()
     if not source.is_file():
         raise SignatureError(f"cuda_library got the file {os.fspath(file)!r}, which does not exist. Pass its path.")
     if named := [option for option in given if option.startswith(_FOLDERS)]:
@@ -81,8 +82,9 @@ def cuda_library(
 
 
 def _texts(what: str, given: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
-    if isinstance(given, str) or not all(isinstance(each, str | os.PathLike) for each in given):
-        raise SignatureError(f"cuda_library got {what}={given!r}, expected a list of strings.")
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    if not listed or not all(isinstance(each, str | os.PathLike) and "\0" not in os.fspath(each) for each in given):
+        raise SignatureError(f"cuda_library got {what}={given!r}, expected a list of strings without null bytes.")
     return tuple(os.fspath(each) for each in given)
 
 

@@ -468,7 +468,7 @@ def wrap_heuristic():
 TRITON = [
     bad(KernelTypeError, "got 3 of type int, expected a function .* triton.jit", triton_kernel, 3, OUT, grid=1),
     signature("config is 3, expected one of its triton.Config objects", wrap_autotuned),
-    signature(r"has a hook, Python .* pass the kernel inside it \(kernel.fn\)", wrap_autotuned, pre_hook=print),
+    signature(r"has a hook: Python .* pass the kernel inside it \(kernel.fn\)", wrap_autotuned, pre_hook=print),
     signature("block_copy: config is 3, but the kernel is not under triton.autotune", wrap_triton, config=3),
     signature("the heuristic of 'BLOCK' needs 'x', which is passed as an array, .* Pass BLOCK=", wrap_heuristic),
     *(signature(r"outputs is .*, expected different names of its pointers: \['x', 'out'\]", wrap_triton, outputs=each)

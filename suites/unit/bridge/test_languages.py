@@ -49,7 +49,7 @@ class TestResolve:
     def test_a_description_that_fits_no_kernel(self, change, message):
         _, text = call_in(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")
         with pytest.raises(BridgeError, match=message):
-            DEFINITIONS.resolve("cpu", change(text))
+            DEFINITIONS.resolve("cpu", change(text), "")
 
     def test_a_kernel_of_the_same_name_that_these_types_do_not_fit_is_passed_over(self, monkeypatch):
         code = call_in(numba_kernel(kernels.double, VECTOR), VECTOR)
@@ -69,9 +69,9 @@ class TestResolve:
 
         monkeypatch.setattr(type(NUMBA), "compile", refusing)
         other.definition._compiled.clear()
-        assert DEFINITIONS.resolve("cpu", text) == code.entry("cpu")
+        assert DEFINITIONS.resolve("cpu", text, "") == code.entry("cpu")
         with pytest.raises(KernelCompileError, match="another kernel"):
-            DEFINITIONS.resolve("cpu", json.dumps(json.loads(text) | {"identity": "0"}))
+            DEFINITIONS.resolve("cpu", json.dumps(json.loads(text) | {"identity": "0"}), "")
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_a_program_finds_a_cuda_kernel_with_the_options_and_types_of_its_descrip
         code = call_in(make(), VECTOR)
         described, text = code.describe("cuda")
         assert described is target
-        assert DEFINITIONS.resolve("cuda", text) == len(published)
+        assert DEFINITIONS.resolve("cuda", text, "") == len(published)
     assert published[-1] == (target.name, text)
     assert msgspec.json.decode(json.dumps(json.loads(text)["signature"]), type=Signature) == code.signature
     if kind == "numba_cuda":
