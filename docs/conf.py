@@ -37,11 +37,12 @@ nitpicky = True
 suppress_warnings = ["myst.xref_missing"]
 nitpick_ignore_regex = [
     # Other projects: the site is built without a network, so it has no list of their names.
-    ("py:.*", r"(collections|contextlib|enum|jax|jaxlib|numba|numpy|pandas|pathlib|typing|warp|wp|np)\b.*"),
+    ("py:.*", r"(collections|contextlib|ctypes|enum|jax|jaxlib|numba|numpy|os|pandas|pathlib|typing|warp|wp|np)\b.*"),
     ("py:.*", r"(Any|Array|Callable|DisabledSafetyCheck|Exported|Iterable|Iterator|Mapping|Sequence|Literal|Path)"),
     # Modules that are named for readers of the source and have no page.
     ("py:mod", r"(bridge|suites|reports)\..*"),
     ("py:func", r"bridge\.languages\.warp\.inputs\.declare_writes"),
+    ("py:class", r"bridge\.adapters\.brainevent\.BraineventOperator"),
     ("py:class", r"suites\.cells\.tables\.CellTable|suites\.checks\.register\.Test"),
     ("py:class", r"suites\.kernels\.kernel\.(AtLeast|Derivative)"),
     ("py:class", r"reports\.records\.boundaries\.End"),

@@ -56,7 +56,7 @@ class CutileKernel(LaunchedKernel):
     Attributes:
         kernel: A function decorated with ``cuda.tile.kernel``.
         launch: Takes the inputs and outputs of a call. Returns the keyword arguments of :func:`bridge.cutile_kernel`:
-            ``grid``, a value for each parameter that is no array, and perhaps ``hints``, see :func:`launched`.
+            ``grid``, a value for each parameter that is no array, and perhaps ``hints``, for ``kernel.replace_hints``.
     """
 
     wrapper = staticmethod(launched)
