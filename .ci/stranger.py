@@ -74,7 +74,7 @@ EXPECTED = {
     "python -m pip install .": Expected(CLONE),
     'python -m pip install ".[suites]"': Expected(CLONE),
     "kernel-bridge validate my_ops.py": Expected(OWN, (_GRID, r"cube +PASSED")),
-    "kernel-bridge bench my_ops.py": Expected(OWN, (r"cube +f32 .*×jnp", _TABLE)),
+    "kernel-bridge bench my_ops.py": Expected(OWN, (r"cube +f32 .*\d.jnp", _TABLE)),
     "kernel-bridge list my_ops.py": Expected(OWN, (r"Operators on cpu.*cube.*numba +f32 f64",)),
     "kernel-bridge show": Expected(OWN, (r"Runs in runs.*validate full.*full",)),
     "kernel-bridge compare HEAD~1 --gate": Expected(
