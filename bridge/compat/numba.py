@@ -33,6 +33,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba.core import types
@@ -89,8 +90,14 @@ def converts_float16() -> bool:
 
 
 def processor_features() -> list[str]:
-    """The features of the processor that machine code is made for, such as ``avx2``."""
-    return [each[1:] for each in str(_codegen("_tm_features")).split(",") if each.startswith("+")]
+    """The features that a processor needs to run machine code of Numba, such as ``avx2``.
+
+    The name of a processor stands for features of its own, unless it is ``generic``.
+    """
+    features = {each[1:] for each in str(_codegen("_tm_features")).split(",") if each.startswith("+")}
+    if numba.config.CPU_NAME != "generic":
+        features |= {name for name, has in binding.get_host_cpu_features().items() if has}
+    return sorted(features)
 
 
 def load(content: bytes, name: str) -> int:

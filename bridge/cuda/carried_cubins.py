@@ -12,6 +12,7 @@ from bridge.cuda.machine_code import load_cubin
 from bridge.errors import BridgeError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import load_everywhere, local_ordinals
+from bridge.ffi.cuda.parameters import check_parameters
 from bridge.ffi.kernel_call import available
 from bridge.ffi.plans.device import DevicePlan, Launch
 from bridge.kernel.carried import capabilities
@@ -60,7 +61,7 @@ def plan_of(name: str, content: bytes) -> DevicePlan:
     """The plan that launches cubins of another process on the GPUs of this one.
 
     Raises:
-        BridgeError: There is no cubin for one of the GPUs.
+        BridgeError: There is no cubin for one of the GPUs, or the driver says that it takes other parameters.
         LaunchError: The launch is over a limit of a GPU.
     """
     given = msgspec.msgpack.decode(content, type=_Cubins)
@@ -86,4 +87,6 @@ def plan_of(name: str, content: bytes) -> DevicePlan:
     first, *others = used.values()
     if any(each.launch != first.launch for each in others):
         raise BridgeError(f"{name} is launched in different ways on these GPUs. Use GPUs of one kind.")
-    return DevicePlan([replace(first.launch, handles=handles)], given.alignments)
+    launches = [replace(first.launch, handles=handles)]
+    check_parameters(launches)
+    return DevicePlan(launches, given.alignments)

@@ -34,6 +34,14 @@ def check_parameters(launches: Sequence[Launch]) -> None:
             if not launch.compiler:
                 raise SignatureError(f"{what}. Pass a pointer for each array, and scalars of the parameters' types.")
             raise AbiError(
-                f"{what}: {launch.compiler} {importlib.metadata.version(launch.compiler)} lays parameters out in a way "
-                "that kernel-bridge does not know. Install a version of it that docs/contributing.md lists as tried."
+                f"{what}: {launch.compiler}{_version(launch.compiler)} lays parameters out in a way that kernel-bridge "
+                "does not know. Install a version of it that docs/contributing.md lists as tried."
             )
+
+
+def _version(package: str) -> str:
+    """The version of a compiler; nothing where an exported program runs without it."""
+    try:
+        return f" {importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        return ""

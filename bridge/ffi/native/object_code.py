@@ -13,6 +13,7 @@ import functools
 import hashlib
 import os
 import stat
+import struct
 import sys
 import tempfile
 import warnings
@@ -102,8 +103,43 @@ def require_processor(name: str, triple: str, features: Sequence[str]) -> None:
         has = f"lacks {', '.join(lacks)}" if lacks else f"is of {binding.get_process_triple()}"
         raise BridgeError(
             f"this program holds code of {name} for {triple}, but this processor {has}. Export it on such a processor. "
-            "For a Numba kernel, NUMBA_CPU_NAME can name it there, such as x86-64-v3."
+            "Code of Numba needs less if it is exported with NUMBA_CPU_NAME=generic."
         )
+
+
+def taken_by(content: bytes) -> tuple[str, ...]:
+    """The functions and variables that an object file takes from the process that loads it.
+
+    Raises:
+        BridgeError: It is no object file of Linux, whose format this reads.
+    """
+    if content[:5] != b"\x7fELF\x02" or content[5] != 1:
+        raise BridgeError("its machine code is no 64-bit object file of Linux")
+    headers, size, count = *struct.unpack_from("<Q", content, 40), *struct.unpack_from("<HH", content, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", content, headers + size * index) for index in range(count)]
+    names = []
+    for _, kind, _, _, start, length, link, *_ in sections:
+        for at in range(start, start + length, _SYMBOL_BYTES) if kind == _SYMBOLS else ():
+            name, _, _, section = struct.unpack_from("<IBBH", content, at)
+            if name and section == 0:
+                first = sections[link][4] + name
+                names.append(content[first : content.index(b"\0", first)].decode())
+    return tuple(name for name in names if name != "_GLOBAL_OFFSET_TABLE_")
+
+
+_SYMBOLS, _SYMBOL_BYTES = 2, 24  # the kind of a section, and the size of its entries
+
+
+def require_symbols(name: str, taken: Sequence[str]) -> None:
+    """Raises BridgeError unless this process has what the code of a kernel takes from it: a call would end the process.
+
+    Args:
+        name: The kernel.
+        taken: The functions and variables.
+    """
+    for each in taken:
+        if not binding.address_of_symbol(each):
+            raise BridgeError(f"this program holds code of {name} that calls {each}, which this process does not have.")
 
 
 def assembled(code: str) -> LoadedObject:

@@ -19,7 +19,7 @@ from numba.core.registry import cpu_target
 
 from bridge.compat import numba as compat
 from bridge.errors import BridgeError
-from bridge.ffi.native.object_code import require_processor
+from bridge.ffi.native.object_code import require_processor, require_symbols
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.numba.linking import linked, outside, provide
 
@@ -102,9 +102,7 @@ def plan_of(name: str, content: bytes) -> HostPlan:
     if any("parallel" in each or "thread" in each for each in code.outside):
         numba.get_num_threads()  # starts Numba's threads
     provide(code.outside)
-    for each in code.outside:
-        if not binding.address_of_symbol(each):
-            raise BridgeError(f"this program holds code of {name} that calls {each}, which this process does not have.")
+    require_symbols(name, code.outside)
     address, environments = compat.load(code.content, code.entry), []
     for variable, constants in pickle.loads(code.constants).items():
         environment = Environment({"__builtins__": builtins})

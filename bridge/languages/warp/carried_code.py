@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bridge.ffi.native.object_code import LoadedObject, require_processor
+from bridge.ffi.native.object_code import LoadedObject, require_processor, require_symbols, taken_by
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.warp import operations
 
@@ -37,12 +37,13 @@ def plan_of(name: str, content: bytes) -> HostPlan:
     """The plan that runs object code of another process.
 
     Raises:
-        BridgeError: It is for another processor.
+        BridgeError: It is for another processor, or calls what this process does not have.
     """
     code = msgspec.msgpack.decode(content, type=WarpObject)
     require_processor(name, code.triple, code.features)
     made, loaded = [], None
     if code.content:
+        require_symbols(name, taken_by(code.content))
         loaded = LoadedObject(code.content, code.symbol)
         made = [operations.Operation(name, loaded.address, code.block, code.patches)]
     return operations.plan_of(made, range(code.buffers), 0, code.on_tiles, loaded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from typing import Any
 
@@ -13,6 +14,7 @@ from bridge.compat.warp import library, machine_code
 from bridge.errors import BridgeError, PlatformError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function
+from bridge.ffi.native.object_code import taken_by
 from bridge.ffi.plans.host import HostPlan
 from bridge.kernel.arguments import Signature
 from bridge.languages.warp.carried_code import WarpObject
@@ -54,6 +56,8 @@ def carried_host(made: Generated, launch: WarpLaunch, signature: Signature) -> t
         content, symbol, operation = b"", "", Operation(made.kernel.key, 0, (), ())
     else:
         content, symbol = machine_code(packed.module_exec, f"cpu_{'backward' if launch.backward else 'forward'}")
+        if others := [each for each in taken_by(content) if not hasattr(ctypes.CDLL(None), each)]:
+            raise BridgeError(f"it calls {others[0]}, a function of Warp")
         operation = _operation(made.kernel.key, packed)
     features = binding.get_host_cpu_features()
     code = WarpObject(

@@ -11,12 +11,15 @@ import msgspec
 import numba
 import numpy as np
 import pytest
+from llvmlite import binding
 
 from bridge import SignatureError, export_checks, export_for, jax_kernel, numba_kernel
 from bridge.cuda import carried_cubins
 from bridge.errors import BridgeError
 from bridge.ffi.cuda import driver
 from bridge.kernel.carried import Carried
+from bridge.languages.warp import cpu_plan
+from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels
 from suites.unit.processes import output
 
@@ -144,11 +147,48 @@ def test_a_program_says_why_it_holds_no_code():
     assert b"without a GPU. Name the GPUs: with bridge.export_for('sm_90')" in held(triton, "cuda")[0].content
 
 
+MATRIX = wp.array2d(dtype=wp.float32)
+
+
+@warp_kernels.kernel
+def squared(x: MATRIX, out: MATRIX):
+    tile = wp.tile_load(x, shape=(4, 4))
+    wp.tile_store(out, wp.tile_matmul(tile, tile))
+
+
+def test_code_that_calls_what_a_server_lacks_does_not_end_it(monkeypatch):
+    call = jax_kernel(squared, launch_dims=1, output_dims=(4, 4))
+
+    def held_by(x):
+        return held(lambda x: call(x[:, None] * x)[0] + x)[0]
+
+    assert (held_by(X).kind, held_by(X).content) == ("", b"it calls _wp_assert, a function of Warp")
+    monkeypatch.setattr(cpu_plan, "taken_by", lambda content: ())
+    with pytest.raises(BridgeError, match="code of squared that calls _wp_assert, which this process does not have"):
+        held_by(X).load()
+
+
+NEEDS = """
+from suites.unit.bridge.test_carried import CALLS, held
+import msgspec
+print(*msgspec.msgpack.decode(held(CALLS["thrice"])[0].content)["features"])
+"""
+
+
+def test_the_features_that_code_needs_are_those_that_it_was_compiled_with():
+    generic, named = {"NUMBA_CPU_NAME": "generic"}, {"NUMBA_CPU_FEATURES": "+sse4.2"}
+    assert output("-c", NEEDS, **generic).split() == []
+    assert output("-c", NEEDS, **generic, **named).split() == ["sse4.2"]
+    here = {name for name, has in binding.get_host_cpu_features().items() if has}
+    assert set(output("-c", NEEDS, **named).split()) == here  # the name of the processor stands for them
+
+
 def test_a_program_is_made_for_gpus_that_this_machine_lacks(monkeypatch):
     triton = pytest.importorskip("suites.unit.bridge.test_triton", reason="needs Triton").scaled()
     with export_for("sm_80", "sm_90"):
         carried, _ = held(triton, "cuda")
-    loaded = []
+    loaded, checked = [], []
+    monkeypatch.setattr(carried_cubins, "check_parameters", checked.extend)
     monkeypatch.setattr(carried_cubins, "load_cubin", lambda *of: loaded.append(of) or 7)
     monkeypatch.setattr(carried_cubins, "load_everywhere", lambda load: (load(0),))
 
@@ -156,7 +196,9 @@ def test_a_program_is_made_for_gpus_that_this_machine_lacks(monkeypatch):
         monkeypatch.setattr(driver, "compute_capability", lambda ordinal: capability)
         return carried_cubins.plan_of(carried.name, carried.content).launches[0]
 
-    assert launched_on(86).handles == launched_on(90).handles == (7,)
+    launches = [launched_on(86), launched_on(90)]
+    assert [each.handles for each in launches] == [(7,), (7,)]
+    assert checked == launches  # with what the driver says
     (_, old, symbol, shape, *_), (_, new, *_) = loaded
     assert old != new
     assert (symbol, shape.block) == ("scale", (128, 1, 1))
