@@ -14,6 +14,9 @@ HALVES = ("float16", "bfloat16")
 FLOATS = ("float32", "float64", *HALVES)
 """The dtypes of an operator on real floats. Its first dtype is the one that quick checks take."""
 
+WIDE = ("float32", "float64")
+"""The dtypes of a derivative for which Warp's adjoint adds several numbers up: it does so in the dtype of the array."""
+
 
 def no_halves(why: str) -> dict[str, str]:
     """Returns the reason why a kernel lacks both dtypes of 16 bits, for the field ``lacks`` of an operator."""

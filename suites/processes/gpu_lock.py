@@ -33,10 +33,11 @@ class GpuLock:
         path = Path(tempfile.gettempdir(), f"kernel-bridge-{uuid}.lock")
         try:
             with contextlib.suppress(FileExistsError):
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
-            with contextlib.suppress(PermissionError):
-                path.chmod(0o666)  # the next one may be another user's
-            file = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
+                made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+                os.fchmod(made, 0o666)  # the next one may be another user's
+                os.close(made)
+            mode = os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY
+            file = os.open(path, mode | os.O_NOFOLLOW)  # all users write to this folder: a link may lead to our files
         except OSError as error:
             say(f"kernel-bridge: {path}: cannot be locked, {error.strerror}; another command may time on this GPU too")
             return

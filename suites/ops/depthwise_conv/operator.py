@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from suites import CudaKernel, Domain, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
-from suites.kernels.half_precision import FLOATS, in_float32
+from suites.kernels.half_precision import FLOATS, WIDE, in_float32
 from suites.ops.depthwise_conv import numba_cpu, numba_cuda, triton, warp
 
 TAPS = 4
@@ -60,7 +60,7 @@ OPERATOR = Operator(
     sample=_sample,
     edges=_edges,
     domains={"taps": Domain(finite=True)},  # XLA takes a missing element for zero, and adds zero times a tap
-    gradient=Gradient(inputs=(0, 1)),
+    gradient=Gradient(inputs=(0, 1), dtypes=WIDE),
     bytes_read=total_bytes,
     bytes_written=lambda x, taps: total_bytes(x),
     flops=lambda x, taps: 2 * x.size * taps.shape[1],

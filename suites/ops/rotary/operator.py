@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
-from suites.kernels.half_precision import FLOATS, in_float32
+from suites.kernels.half_precision import FLOATS, WIDE, in_float32
 from suites.ops.rotary import numba_cpu, numba_cuda, triton, warp
 
 HEADS, HALF = 4, 16
@@ -54,7 +54,7 @@ OPERATOR = Operator(
     dtypes=FLOATS,
     sample=_sample,
     edges=_edges,
-    gradient=Gradient(inputs=(0, 1, 2)),
+    gradient=Gradient(inputs=(0, 1, 2), dtypes=WIDE),
     bytes_read=total_bytes,
     bytes_written=lambda x, cos, sin: total_bytes(x),
     flops=lambda x, cos, sin: 3 * x.size,

@@ -22,7 +22,7 @@ from suites import (
     values,
     vectors,
 )
-from suites.kernels.half_precision import FLOATS, TUNED, in_float32
+from suites.kernels.half_precision import FLOATS, TUNED, WIDE, in_float32
 from suites.ops.stencil import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.vendors.calls import triton_call
 
@@ -89,7 +89,7 @@ OPERATOR = Operator(
     lacks={"warp_tile": TUNED},
     sample=_sample,
     edges=_edges,
-    gradient=Gradient(inputs=(0, 1)),
+    gradient=Gradient(inputs=(0, 1), dtypes=WIDE),
     bytes_read=total_bytes,
     bytes_written=lambda u, rate: total_bytes(u),
     flops=lambda u, rate: 7 * u.size,

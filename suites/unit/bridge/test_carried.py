@@ -202,9 +202,7 @@ def test_a_program_is_made_for_gpus_that_this_machine_lacks(monkeypatch):
     made = msgspec.msgpack.decode(carried.content)["cubins"]
     assert [content for _, content, *_ in loaded] == [made[80]["content"], made[86]["content"], made[90]["content"]]
     assert {(symbol, shape.block) for _, _, symbol, shape, *_ in loaded} == {("scale", (128, 1, 1))}
-    with pytest.raises(
-        BridgeError, match=r"for sm_80, sm_86, sm_90, but runs on sm_120. .*export_for\('sm_120'\)"
-    ):
+    with pytest.raises(BridgeError, match=r"for sm_80, sm_86, sm_90, but runs on sm_120. .*export_for\('sm_120'\)"):
         launched_on(120)
     with pytest.raises(SignatureError, match="export_for got 90, expected architectures"), export_for(90):
         pass

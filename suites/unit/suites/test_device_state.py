@@ -75,3 +75,13 @@ def test_a_command_waits_for_the_gpu_and_says_for_whom(tmp_path, monkeypatch):
     two.release()
     one.take("GPU-1", said.append)
     assert len(said) == 1
+
+
+def test_a_link_that_another_user_has_put_there_is_not_followed(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "mine").write_text("kept")
+    (tmp_path / "kernel-bridge-GPU-3.lock").symlink_to(tmp_path / "mine")
+    said = []
+    GpuLock().take("GPU-3", said.append)
+    assert (tmp_path / "mine").read_text() == "kept"
+    assert "cannot be locked" in said[0]

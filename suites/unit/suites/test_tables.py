@@ -34,6 +34,7 @@ CANNOT_EXIST = "|".join(
         r"[\w. ]+ raises under jax\.vmap: it has no rule for batches",
         r"a tvm_ffi\.Function exists in this process alone",
         r"warp(_tile)? has a derivative in reverse mode alone \(.*\)",
+        r"its derivative is declared for float32, float64 alone",
     )
 )
 
