@@ -67,6 +67,14 @@ def test_a_rule_for_each_argument_gets_the_parameters_of_the_call(op, backend):
     assert tangent == (2 * X * X).sum()
 
 
+def test_the_rule_of_an_argument_that_does_not_vary_is_not_called(op):
+    def refused(*_, **__):
+        raise AssertionError("x does not vary")
+
+    op.def_jvp_rule2(lambda tangent, w, x, **parameters: op(tangent, x, **parameters), refused)
+    assert jax.jvp(lambda w: _call(op, w, X).sum(), (W,), (W,))[1] == (W * X).sum()
+
+
 def test_rules_and_arguments_are_as_many(op):
     op.def_jvp_rule2(None)
     with pytest.raises(SignatureError, match="1 rules for 2 arguments"):

@@ -22,6 +22,11 @@ def test_a_step_is_named_by_its_first_run():
     assert change.ratio == pytest.approx(1.2, rel=0.02)
 
 
+def test_a_page_of_many_cells_needs_more_certainty():
+    times = noisy([1.0] * 8 + [1.04] * 8)
+    assert [len(lasting_changes(times, 0.02, cells)) for cells in (1, 10**9)] == [1, 0]
+
+
 def test_ten_changes_of_two_percent_are_seen():
     found = lasting_changes(noisy([1.02 ** min(max(number - 10, 0), 10) for number in range(30)]), 0.05)
     assert found
