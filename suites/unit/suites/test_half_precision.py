@@ -75,9 +75,10 @@ def test_the_same_patterns_and_derivatives_are_checked_as_of_float32(dtype):
     tiny = float(jnp.finfo(dtype).tiny)
     assert ((drawn["subnormal"] != 0) & (np.abs(drawn["subnormal"]) < tiny)).any()
     assert np.isnan(drawn["special"]).any()
-    rotary = operators()["rotary"]
-    assert rotary.has_gradient(BACKENDS["warp"], dtype)
-    assert rotary.differentiated(rotary.sample(dtype, 33, 0)) == [0, 1, 2]
+    softmax, rotary = operators()["softmax"], operators()["rotary"]
+    assert softmax.has_gradient(BACKENDS["warp"], dtype)
+    assert softmax.differentiated(softmax.sample(dtype, 33, 0)) == [0]
+    assert not rotary.has_gradient(BACKENDS["warp"], dtype)  # Warp's adjoint adds up in 16 bits
 
 
 def test_the_quick_profile_has_bfloat16_and_the_full_one_float16_too():
