@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from bridge.errors import CudaUnavailableError, WarpUnavailableError
+from bridge.errors import CudaUnavailableError, UnavailableError, WarpUnavailableError
 
 
 class Standing(enum.IntEnum):
@@ -49,6 +49,10 @@ class Language:
         # The packages themselves, because pip finds them wherever the bridge came from.
         named = " ".join(f'"{each}"' for each in self.packages)
         return f"Install it: pip install {named}{'; for CUDA 12, with cuda12 and cu12' if 'cuda13' in named else ''}."
+
+    def unavailable(self, library: str, error: Exception) -> UnavailableError:
+        """The error where a library that the language needs does not import, or does not work."""
+        return UnavailableError(f"{self.function} needs {library}, which does not work ({error}). {self.cure}")
 
     def require(self, what: str) -> None:
         """Raises WarpUnavailableError, an ImportError, if this is Warp and it is not installed."""

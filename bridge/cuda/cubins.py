@@ -1,8 +1,9 @@
-"""Serves the languages whose compilers make a cubin of a kernel for each chip: Triton and cuTile."""
+"""Serves the languages whose compilers make a cubin of a kernel for each chip."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,24 +13,25 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
+from bridge.cuda.carried_cubins import Cubin, cubins_of, load_cubin, loaded
 from bridge.cuda.launch_shape import LaunchShape, check_covers
 from bridge.errors import BridgeError, KernelCompileError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.kernel.arguments import ArrayType, Signature
-from bridge.kernel.language import Definition, NativeLanguage
+from bridge.kernel.language import Compiled, Definition, NativeLanguage
 
 ALIGNMENT = 16
 """Bytes of which the address of an array is a multiple if its size is: compilers then move as many at once."""
 
 
-class GridOptions(msgspec.Struct, frozen=True):
-    """How a kernel is launched.
+class Launched(msgspec.Struct, frozen=True):
+    """Options that say how a kernel is launched.
 
     Attributes:
-        grid: Programs (Triton) or blocks (cuTile) in x, y, z.
+        shape: Grid, block and shared memory; of programs (Triton) and tiles (cuTile) the grid.
     """
 
-    grid: tuple[int, int, int]
+    shape: LaunchShape
 
 
 class Number(NamedTuple):
@@ -54,15 +56,35 @@ class Number(NamedTuple):
 
 
 DefinitionT = TypeVar("DefinitionT", bound=Definition)
+LaunchedT = TypeVar("LaunchedT", bound=Launched)
 
 
-class CubinLanguage(NativeLanguage[DefinitionT, GridOptions]):
-    """A language whose kernels are compiled for each chip, and launched with a word for each parameter."""
+class CubinLanguage(NativeLanguage[DefinitionT, LaunchedT]):
+    """A language whose kernels are compiled for each chip."""
 
-    def check(self, definition: DefinitionT, options: GridOptions, signature: Signature) -> None:
+    def check(self, definition: DefinitionT, options: LaunchedT, signature: Signature) -> None:
         """Refuses a launch of nothing, too."""
         super().check(definition, options, signature)
-        check_covers(definition.name, LaunchShape(options.grid, (1, 1, 1)), signature.outputs)
+        check_covers(definition.name, options.shape, signature.outputs)
+
+    def compiled(
+        self,
+        definition: DefinitionT,
+        options: LaunchedT,
+        code: str | None,
+        cubin: Callable[[int], Cubin],
+        alignments: Sequence[int],
+        scratch: tuple[int, ...] = (),
+        load: Callable[[Cubin, int], int] = load_cubin,
+    ) -> Compiled:
+        """What :meth:`compile` returns for a code that identifies a kernel, and its cubin by compute capability."""
+        cubin_for, is_empty = functools.cache(self.refusing(definition)(cubin)), options.shape.is_empty
+        return Compiled(
+            code,
+            lambda: loaded(cubin_for, is_empty, alignments, definition, load),
+            scratch,
+            carry=lambda: cubins_of(cubin_for, is_empty, alignments),
+        )
 
     @contextlib.contextmanager
     def refusing(self, definition: DefinitionT) -> Iterator[None]:

@@ -1,16 +1,12 @@
-"""Loads the machine code of a kernel on a device, and checks its launch against what the device allows."""
+"""Checks the launch of a loaded kernel against what the device allows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeVar
 
 from bridge.cuda.launch_shape import LaunchShape, check_limits
 from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import check_cooperative, load_everywhere
-
-CodeT = TypeVar("CodeT")
+from bridge.ffi.cuda.devices import check_cooperative
 
 
 def check_launch(name: str, handle: int, shape: LaunchShape, is_cooperative: bool, ordinal: int) -> None:
@@ -31,38 +27,3 @@ def check_launch(name: str, handle: int, shape: LaunchShape, is_cooperative: boo
     if is_cooperative:
         most = driver.most_cooperative_blocks(handle, ordinal, math.prod(shape.block), shape.shared_bytes)
         check_cooperative(name, shape.grid, most)
-
-
-def load_for_each_chip(
-    compile_for: Callable[[int], CodeT], load: Callable[[CodeT, int], int]
-) -> tuple[tuple[int, ...], dict[int, CodeT]]:
-    """Compiles a kernel once for each compute capability among JAX's GPUs, and loads it on each of these.
-
-    Args:
-        compile_for: The machine code for a compute capability, such as 90.
-        load: The kernel's handle on a device, from its machine code and the device's ordinal.
-
-    Returns:
-        The table of the handles by ordinal, and the machine code by compute capability.
-    """
-    compiled: dict[int, CodeT] = {}
-
-    def load_on(ordinal: int) -> int:
-        capability = driver.compute_capability(ordinal)
-        if capability not in compiled:
-            compiled[capability] = compile_for(capability)
-        return load(compiled[capability], ordinal)
-
-    return load_everywhere(load_on), compiled
-
-
-def load_cubin(name: str, content: bytes, symbol: str, shape: LaunchShape, is_cooperative: bool, ordinal: int) -> int:
-    """The handle of a kernel on a device: loads the function ``symbol`` of a cubin, and checks its launch.
-
-    Raises:
-        LaunchError: The launch is over a limit of the device.
-    """
-    with driver.current(ordinal):
-        handle = driver.load_function(driver.load_kernel(content, symbol))
-        check_launch(name, handle, shape, is_cooperative, ordinal)
-    return handle

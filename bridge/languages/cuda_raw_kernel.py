@@ -13,22 +13,16 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bridge.cuda.carried_cubins import Cubin, cubins_of
+from bridge.cuda.carried_cubins import Cubin, launch_of_words
+from bridge.cuda.cubins import CubinLanguage, Launched
 from bridge.cuda.includes import included_by
-from bridge.cuda.launch_shape import (
-    LaunchShape,
-    alignments,
-    check_alignment,
-    check_covers,
-    launch_shape,
-)
-from bridge.cuda.machine_code import load_cubin, load_for_each_chip
-from bridge.errors import CudaUnavailableError, KernelCompileError, KernelTypeError, SignatureError
+from bridge.cuda.launch_shape import alignments, check_alignment, launch_shape
+from bridge.errors import KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.ffi.plans.device import Launch, Patch
 from bridge.kernel.arguments import Signature
 from bridge.kernel.definitions import DEFINITIONS
-from bridge.kernel.language import Compiled, Definition, NativeLanguage
+from bridge.kernel.language import Compiled, Definition
 from bridge.kernel.wrapper import says_its_call, wrap
 from bridge.table import LANGUAGES
 
@@ -131,16 +125,14 @@ class Scalar(msgspec.Struct, frozen=True):
     content: bytes
 
 
-class CppOptions(msgspec.Struct, frozen=True):
+class CppOptions(Launched, frozen=True):
     """How a function is launched.
 
     Attributes:
-        shape: Grid, block and shared memory.
         scalars: The parameters after the arrays.
         alignment: Bytes of which the address of each array must be a multiple.
     """
 
-    shape: LaunchShape
     scalars: tuple[Scalar, ...]
     alignment: int = 1
 
@@ -255,35 +247,14 @@ DTYPES = (
 """Names of the dtypes whose elements are whole bytes. XLA packs two elements of int4 into one byte on GPUs."""
 
 
-class _CudaCpp(NativeLanguage[CppDefinition, CppOptions]):
-    def check(self, definition: CppDefinition, options: CppOptions, signature: Signature) -> None:
-        super().check(definition, options, signature)
-        check_covers(definition.name, options.shape, signature.outputs)
-
+class _CudaCpp(CubinLanguage[CppDefinition, CppOptions]):
     def compile(self, definition: CppDefinition, options: CppOptions, signature: Signature, platform: str) -> Compiled:
         def cubin(capability: int) -> Cubin:
             code = definition.compile(f"sm_{capability}")
-            launch = launch_of(definition.name, (), options, signature, code.is_cooperative)
-            return Cubin(code.content, code.symbol, launch)
+            return Cubin(code.content, code.symbol, launch_of(definition.name, options, signature, code.is_cooperative))
 
         aligned = alignments(options.alignment, signature)
-        return Compiled(
-            definition.code,
-            lambda: self._load(definition, options, signature),
-            carry=lambda: cubins_of(cubin, options.shape.is_empty, aligned),
-        )
-
-    def _load(self, definition: CppDefinition, options: CppOptions, signature: Signature) -> DevicePlan:
-        launches = []
-        if not options.shape.is_empty:
-            handles, compiled = load_for_each_chip(
-                lambda capability: definition.compile(f"sm_{capability}"),
-                lambda code, ordinal: load_cubin(definition.name, *code[:2], options.shape, code[2], ordinal),
-            )
-            cooperative = any(code.is_cooperative for code in compiled.values())
-            launches.append(launch_of(definition.name, handles, options, signature, cooperative))
-        aligned = alignments(options.alignment, signature)
-        return DevicePlan(launches, aligned, definition)
+        return self.compiled(definition, options, definition.code, cubin, aligned)
 
 
 LANGUAGE = _CudaCpp(
@@ -296,25 +267,13 @@ LANGUAGE = _CudaCpp(
 )
 
 
-def launch_of(
-    name: str, handles: tuple[int, ...], options: CppOptions, signature: Signature, cooperative: bool = False
-) -> Launch:
-    """The launch of a function with these handles: a pointer for each array, then the scalars, one word each."""
-    array_count = len(signature.arrays)
+def launch_of(name: str, options: CppOptions, signature: Signature, cooperative: bool) -> Launch:
+    """The launch of a function: a pointer for each array, then the scalars, one word each."""
+    count = len(signature.arrays)
     values = [int.from_bytes(scalar.content.ljust(WORD_BYTES, b"\0"), "little") for scalar in options.scalars]
-    blob = (*[0] * array_count, *values)
-    return Launch(
-        name=name,
-        handles=handles,
-        grid=options.shape.grid,
-        block=options.shape.block,
-        shared_bytes=options.shape.shared_bytes,
-        blob=blob,
-        parameters=tuple(WORD_BYTES * word for word in range(len(blob))),
-        patches=tuple(Patch(word=index, buffer=index) for index in range(array_count)),
-        cooperative=cooperative,
-        sizes=(*[WORD_BYTES] * array_count, *(len(scalar.content) for scalar in options.scalars)),
-    )
+    sizes = (*[WORD_BYTES] * count, *(len(scalar.content) for scalar in options.scalars))
+    patches = [Patch(word=index, buffer=index) for index in range(count)]
+    return launch_of_words(name, options.shape, [*[0] * count, *values], patches, cooperative=cooperative, sizes=sizes)
 
 
 def _scalar(name: str, index: int, value: Any) -> Scalar:
@@ -404,9 +363,7 @@ def _compiler() -> Any:
     try:
         import cuda.core as core
     except ImportError as error:
-        raise CudaUnavailableError(
-            f"cuda_raw_kernel compiles CUDA C++ through cuda-core, which does not import ({error}). {LANGUAGE.row.cure}"
-        ) from error
+        raise LANGUAGE.row.unavailable("cuda-core", error) from error
     return core
 
 

@@ -12,22 +12,21 @@ import jax
 import numpy as np
 
 from bridge.compat.cutile import LIBRARY, annotated, compiler_options, find_printer, text_of
-from bridge.cuda.carried_cubins import Cubin, cubins_of
+from bridge.cuda.carried_cubins import Cubin, launch_of_words
 from bridge.cuda.cubins import (
     ALIGNMENT,
     CubinLanguage,
-    GridOptions,
+    Launched,
     Number,
     alignment_of,
     check_values,
     number,
     of_arrays,
 )
-from bridge.cuda.launch_shape import MOST, LaunchShape, launch_shape
-from bridge.cuda.machine_code import load_cubin, load_for_each_chip
-from bridge.errors import KernelTypeError, SignatureError, UnavailableError
+from bridge.cuda.launch_shape import MOST, launch_shape
+from bridge.errors import KernelTypeError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.ffi.plans.device import Launch, Patch
 from bridge.kernel.arguments import ArrayType, Signature
 from bridge.kernel.definitions import DEFINITIONS
 from bridge.kernel.language import Compiled, Definition
@@ -107,8 +106,8 @@ def cutile_kernel(
     content = id(kernel), repr(statics)
     definition = DEFINITIONS.define(LANGUAGE, content, lambda: CutileDefinition(name, arrays, None, kernel, statics))
     blocks = grid(dict(given)) if callable(grid) else grid
-    shape = launch_shape(name, blocks, ONE_THREAD)
-    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases, has_side_effect)
+    shape = launch_shape(name, blocks, 1)  # threads, clusters and shared memory are in the cubin
+    return wrap(LANGUAGE, definition, Launched(shape), outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +145,6 @@ class CutileDefinition(Definition):
         text = text_of(self.export(signature, "tileir_bytecode"))
         return "\n".join((cuda_tile().__version__, compiler_options(self.kernel), repr(self.statics), text))
 
-    def compile(self, signature: Signature, capability: int) -> bytes:
-        """The cubin for a compute capability, such as 90."""
-        return self.export(signature, "cubin", f"sm_{capability}")
-
 
 TYPES = {"bool": "bool_"} | {each: each for each in (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
@@ -158,55 +153,19 @@ TYPES = {"bool": "bool_"} | {each: each for each in (
 """cuTile's names of dtypes."""
 
 
-class _Cutile(CubinLanguage[CutileDefinition]):
-    def compile(
-        self, definition: CutileDefinition, options: GridOptions, signature: Signature, platform: str
-    ) -> Compiled:
+class _Cutile(CubinLanguage[CutileDefinition, Launched]):
+    def compile(self, definition: CutileDefinition, options: Launched, signature: Signature, platform: str) -> Compiled:
+        def cubin(capability: int) -> Cubin:
+            content = definition.export(signature, "cubin", f"sm_{capability}")
+            return Cubin(content, definition.name, launch_of(definition, options, signature))
+
         with self.refusing(definition):
             content = definition.content(signature)
-
-        def compile_for(capability: int) -> bytes:
-            with self.refusing(definition):
-                return definition.compile(signature, capability)
-
-        def cubin(capability: int) -> Cubin:
-            launch = launch_of(definition, (), options, signature)
-            return Cubin(compile_for(capability), definition.name, launch)
-
-        alignments = tuple(map(alignment_of, signature.arrays))
-        return Compiled(
-            content,
-            lambda: self._load(definition, options, signature, compile_for),
-            carry=lambda: cubins_of(cubin, 0 in options.grid, alignments),
-        )
-
-    def _load(
-        self,
-        definition: CutileDefinition,
-        options: GridOptions,
-        signature: Signature,
-        compile_for: Callable[[int], bytes],
-    ) -> DevicePlan:
-
-        def load(content: bytes, ordinal: int) -> int:
-            shape = LaunchShape(options.grid, ONE_THREAD)
-            return load_cubin(definition.name, content, definition.name, shape, False, ordinal)
-
-        launches = []
-        if 0 not in options.grid:
-            handles, _ = load_for_each_chip(compile_for, load)
-            launches.append(launch_of(definition, handles, options, signature))
-        return DevicePlan(launches, tuple(map(alignment_of, signature.arrays)), definition)
+        return self.compiled(definition, options, content, cubin, [*map(alignment_of, signature.arrays)])
 
 
-ONE_THREAD = (1, 1, 1)
-"""A block, as a launch says it: threads, clusters and shared memory are in the cubin."""
-
-
-def launch_of(
-    definition: CutileDefinition, handles: tuple[int, ...], options: GridOptions, signature: Signature
-) -> Launch:
-    """The launch of a kernel with these handles.
+def launch_of(definition: CutileDefinition, options: Launched, signature: Signature) -> Launch:
+    """The launch of a kernel.
 
     The parameters follow the calling convention ``cutile_python_v2``: of an array its address, extents and strides (in
     elements), of another value itself.
@@ -223,25 +182,14 @@ def launch_of(
             leaves = jax.tree.leaves(each, is_leaf=lambda leaf: isinstance(leaf, Number))
             words += [leaf.word for leaf in leaves if isinstance(leaf, Number)]
             sizes += [leaf.size for leaf in leaves if isinstance(leaf, Number)]
-    return Launch(
-        name=definition.name,
-        handles=handles,
-        grid=options.grid,
-        block=ONE_THREAD,
-        shared_bytes=0,
-        blob=tuple(words),
-        parameters=tuple(WORD_BYTES * index for index in range(len(words))),
-        patches=tuple(patches),
-        sizes=tuple(sizes),
-        compiler=LIBRARY.name,
-    )
+    return launch_of_words(definition.name, options.shape, words, patches, sizes=tuple(sizes), compiler=LIBRARY.name)
 
 
 LANGUAGE = _Cutile(
     LANGUAGES["cutile"],
     kernel_kind="cuTile kernel",
     compiler="cuTile",
-    options_type=GridOptions,
+    options_type=Launched,
     dtypes=tuple(TYPES),
 )
 
@@ -308,7 +256,6 @@ def cuda_tile() -> Any:
 
         find_printer()
     except (ImportError, OSError, UserWarning) as error:  # it warns of versions that do not fit together
-        what = f"cutile_kernel needs cuTile, which does not work ({error}). {LANGUAGE.row.cure}"
-        raise UnavailableError(what) from error
+        raise LANGUAGE.row.unavailable("cuTile", error) from error
     sent_by_name(cuda.tile.kernel, lambda kernel: annotated(kernel).pyfunc)
     return cuda.tile

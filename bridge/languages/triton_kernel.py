@@ -7,16 +7,16 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bridge.compat.triton import LIBRARY, current, ir_of, scratch_pointers, source_of, view_of
-from bridge.cuda.carried_cubins import Cubin, cubins_of
+from bridge.cuda.carried_cubins import Cubin, launch_of_words
 from bridge.cuda.cubins import (
     ALIGNMENT,
     CubinLanguage,
-    GridOptions,
+    Launched,
     Number,
     alignment_of,
     check_values,
@@ -24,10 +24,9 @@ from bridge.cuda.cubins import (
     of_arrays,
 )
 from bridge.cuda.launch_shape import LaunchShape, launch_shape
-from bridge.cuda.machine_code import load_cubin, load_for_each_chip
-from bridge.errors import KernelCompileError, KernelTypeError, LaunchError, SignatureError, UnavailableError
+from bridge.errors import KernelCompileError, KernelTypeError, LaunchError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.plans.device import DevicePlan, Launch, Patch
+from bridge.ffi.plans.device import Launch, Patch
 from bridge.kernel.arguments import Signature
 from bridge.kernel.definitions import DEFINITIONS
 from bridge.kernel.language import Compiled, Definition
@@ -148,30 +147,8 @@ def triton_kernel(
         lambda: TritonDefinition(name, of_arrays(kernel.fn, arrays), None, kernel, scalars, constants, passed, arrays),
     )
     programs = grid(dict(given)) if callable(grid) else grid
-    shape = launch_shape(name, programs, passed["num_warps"] * WARP_THREADS)
-    return wrap(LANGUAGE, definition, GridOptions(shape.grid), outs, vmap_method, input_output_aliases, has_side_effect)
-
-
-class TritonCode(NamedTuple):
-    """A kernel that is compiled for one architecture.
-
-    Attributes:
-        content: A cubin.
-        symbol: The kernel's name in it.
-        scratch_pointers: How many pointers to scratch memory follow its parameters.
-        threads: Threads of a block.
-        shared_bytes: Dynamic shared memory of a block.
-        is_cooperative: Whether the kernel synchronises its whole grid.
-        scratch_bytes: Scratch memory of a block.
-    """
-
-    content: bytes
-    symbol: str
-    scratch_pointers: int
-    threads: int
-    shared_bytes: int
-    is_cooperative: bool
-    scratch_bytes: int
+    shape = launch_shape(name, programs, 1)  # how many threads says the compiler
+    return wrap(LANGUAGE, definition, Launched(shape), outs, vmap_method, input_output_aliases, has_side_effect)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,8 +220,8 @@ class TritonDefinition(Definition):
         """Triton's IR of the kernel for a compute capability, and whether the kernel asked for it."""
         return ir_of(self.source(signature), _target(capability), self.options)
 
-    def compile(self, signature: Signature, capability: int) -> TritonCode:
-        """The machine code for a compute capability, such as 90.
+    def compile(self, signature: Signature, capability: int) -> Any:
+        """Triton's ``CompiledKernel`` for a compute capability, such as 90.
 
         Raises:
             LaunchError: It asks for clusters, which the architecture does not have, or for memory of a profiler.
@@ -258,21 +235,16 @@ class TritonDefinition(Definition):
         with current(target), cache.scope():
             cache.dir = cache.dir or cache.get_triton_dir("cache")  # jax_triton 0.3 sets the variable to ""
             compiled = _triton().compile(source, target=target, options=dict(self.options))
-        about = compiled.metadata
-        if about.profile_scratch_size:
+        if compiled.metadata.profile_scratch_size:
             raise LaunchError(f"{self.name} has instruments of Triton's profiler. Switch them off to call it.")
-        return TritonCode(
-            compiled.asm["cubin"], about.name, scratch_pointers(compiled, len(self.taken)),
-            WARP_THREADS * about.num_warps, about.shared, bool(about.launch_cooperative_grid),
-            about.global_scratch_size,
-        )  # fmt: skip
+        return compiled
 
     def scratch_bytes(self, signature: Signature) -> int:
         """The most scratch memory of a block on chips that have some: for tensor descriptors that a kernel makes."""
         sizes = [0]
         for capability in DESCRIPTORS:
             with contextlib.suppress(Exception):  # loading the kernel for a chip says what is wrong with it
-                sizes.append(self.compile(signature, capability).scratch_bytes)
+                sizes.append(self.compile(signature, capability).metadata.global_scratch_size)
         return max(sizes)
 
 
@@ -295,110 +267,58 @@ DESCRIPTORS, DESCRIPTOR_ALIGNMENT = (90, 100), 128
 """Compute capabilities with tensor descriptors in memory, and what their addresses are multiples of."""
 
 
-class _Triton(CubinLanguage[TritonDefinition]):
-    def compile(
-        self, definition: TritonDefinition, options: GridOptions, signature: Signature, platform: str
-    ) -> Compiled:
+class _Triton(CubinLanguage[TritonDefinition, Launched]):
+    def compile(self, definition: TritonDefinition, options: Launched, signature: Signature, platform: str) -> Compiled:
         with self.refusing(definition):
             made = definition.content(signature)
         content = "\n".join((_triton().__version__, repr(definition.scalars), repr(made)))
         of_block = definition.scratch_bytes(signature) if "tt.make_tensor_descriptor" in content else 0
-        scratch = (of_block * math.prod(blocks_of(definition, options)),) if of_block else ()
+        blocks = math.prod(options.shape.grid) * definition.options["num_ctas"]
+        scratch = (of_block * blocks,) if of_block else ()
         alignments = [*map(alignment_of, signature.arrays), *([DESCRIPTOR_ALIGNMENT] if scratch else [])]
 
-        def compile_for(capability: int) -> TritonCode:
-            with self.refusing(definition):
-                code = definition.compile(signature, capability)
-            if code.scratch_bytes > of_block:
-                raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
-            return code
-
         def cubin(capability: int) -> Cubin:
-            code = compile_for(capability)
-            return Cubin(code.content, code.symbol, launch_of(definition, (), options, code))
+            for each in {capability, next(iter(made))} & made.keys():
+                if definition.ir(signature, each)[0] != made[each]:
+                    raise KernelCompileError(
+                        f"{definition.name} uses a variable that changed after the trace. Pass it by name, or as an "
+                        "array."
+                    )
+            code = definition.compile(signature, capability)
+            if code.metadata.global_scratch_size > of_block:
+                raise LaunchError(f"{definition.name} needs more scratch memory on sm_{capability} than a call has.")
+            return Cubin(code.asm["cubin"], code.metadata.name, launch_of(definition, options, code))
 
-        return Compiled(
-            content,
-            lambda: DevicePlan(
-                self._launches(definition, options, signature, compile_for, made), alignments, definition
-            ),
-            scratch,
-            carry=lambda: cubins_of(cubin, 0 in options.grid, alignments),
-        )
-
-    def _launches(
-        self,
-        definition: TritonDefinition,
-        options: GridOptions,
-        signature: Signature,
-        compile_for: Callable[[int], TritonCode],
-        made: dict[int, str],
-    ) -> list[Launch]:
-        launches = []
-        if 0 not in options.grid:
-            handles, compiled = load_for_each_chip(
-                compile_for, lambda code, ordinal: _load(definition, code, options, ordinal)
-            )
-            checked = {*compiled, next(iter(made))} & made.keys()
-            if any(definition.ir(signature, each)[0] != made[each] for each in checked):
-                raise KernelCompileError(
-                    f"{definition.name} uses a variable that changed after the trace. Pass it by name, or as an array."
-                )
-            code, *others = compiled.values()
-            if any(each[2:] != code[2:] for each in others):
-                raise LaunchError(
-                    f"{definition.name} takes other threads or memory on each of these kinds of GPUs: "
-                    f"{', '.join(f'sm_{each}' for each in compiled)}. Let CUDA_VISIBLE_DEVICES name GPUs of one kind."
-                )
-            launches.append(launch_of(definition, handles, options, code))
-        return launches
+        return self.compiled(definition, options, content, cubin, alignments, scratch)
 
 
-def blocks_of(definition: TritonDefinition, options: GridOptions) -> tuple[int, int, int]:
-    """The blocks of a launch; the blocks of a cluster lie side by side in x."""
-    x, y, z = options.grid
-    return x * definition.options["num_ctas"], y, z
-
-
-def launch_of(definition: TritonDefinition, handles: tuple[int, ...], options: GridOptions, code: TritonCode) -> Launch:
-    """The launch of a kernel with these handles: a word for each parameter. Scratch memory is the buffer after all."""
-    taken = definition.taken
+def launch_of(definition: TritonDefinition, options: Launched, compiled: Any) -> Launch:
+    """The launch of a compiled kernel: a word for each parameter. Scratch memory is the buffer after all."""
+    taken, about = definition.taken, compiled.metadata
     words = [each.word if isinstance(each, Number) else 0 for each in taken]
     arrays = [taken.index(each) for each in definition.arrays]
-    arrays += [len(words)] if code.scratch_bytes else []
-    words += [0] * code.scratch_pointers
+    arrays += [len(words)] if about.global_scratch_size else []
     sizes = [each.size if isinstance(each, Number) else WORD_BYTES for each in taken]
-    return Launch(
-        name=definition.name,
-        handles=handles,
-        grid=blocks_of(definition, options),
-        block=(code.threads, 1, 1),
-        shared_bytes=code.shared_bytes,
-        blob=tuple(words),
-        parameters=tuple(WORD_BYTES * index for index in range(len(words))),
-        patches=tuple(Patch(word=word, buffer=buffer) for buffer, word in enumerate(arrays)),
-        cooperative=code.is_cooperative,
-        cluster=definition.options["num_ctas"],
-        sizes=(*sizes, *[WORD_BYTES] * code.scratch_pointers),
+    more = scratch_pointers(compiled, len(taken))
+    x, y, z = options.shape.grid
+    clusters = definition.options["num_ctas"]  # whose blocks lie side by side in x
+    return launch_of_words(
+        definition.name,
+        LaunchShape((x * clusters, y, z), (WARP_THREADS * about.num_warps, 1, 1), about.shared),
+        words + [0] * more,
+        [Patch(word=word, buffer=buffer) for buffer, word in enumerate(arrays)],
+        cooperative=bool(about.launch_cooperative_grid),
+        cluster=clusters,
+        sizes=(*sizes, *[WORD_BYTES] * more),
         compiler=LIBRARY.name,
     )
-
-
-def _load(definition: TritonDefinition, code: TritonCode, options: GridOptions, ordinal: int) -> int:
-    """The kernel's handle on a device.
-
-    Raises:
-        LaunchError: The launch is over a limit of the device.
-    """
-    shape = LaunchShape(blocks_of(definition, options), (code.threads, 1, 1), code.shared_bytes)
-    return load_cubin(definition.name, code.content, code.symbol, shape, code.is_cooperative, ordinal)
 
 
 LANGUAGE = _Triton(
     LANGUAGES["triton"],
     kernel_kind="Triton kernel",
     compiler="Triton",
-    options_type=GridOptions,
+    options_type=Launched,
     dtypes=tuple(TYPES),
 )
 
@@ -436,8 +356,6 @@ def _triton() -> Any:
         import triton.backends.nvidia.compiler
         import triton.compiler
     except ImportError as error:
-        raise UnavailableError(
-            f"triton_kernel needs Triton, which does not import ({error}). {LANGUAGE.row.cure}"
-        ) from error
+        raise LANGUAGE.row.unavailable("Triton", error) from error
     sent_by_name(triton.runtime.JITFunction, lambda kernel: kernel.fn)
     return triton

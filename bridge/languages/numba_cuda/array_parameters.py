@@ -8,8 +8,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from bridge.cuda.carried_cubins import launch_of_words
 from bridge.cuda.launch_shape import LaunchShape
-from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
 from bridge.kernel.arguments import ArrayType, Signature
 
@@ -32,18 +32,16 @@ def array_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], tup
 
 def array_launch(
     name: str,
-    handles: tuple[int, ...],
     shape: LaunchShape,
     arrays: Sequence[ArrayType],
     cooperative: bool = False,
     words_of: Callable[[int, Sequence[int]], tuple[list[int], tuple[int, ...]]] = array_words,
     compiler: str = "numba-cuda",
 ) -> Launch:
-    """A launch whose parameters are C-contiguous arrays.
+    """A launch, without handles, whose parameters are C-contiguous arrays.
 
     Args:
         name: The kernel.
-        handles: Its function handle on each device, by ordinal.
         shape: Grid, block and shared memory.
         arrays: The type of each array; array ``i`` is buffer ``i`` of the call.
         cooperative: Whether the blocks wait for each other.
@@ -56,18 +54,7 @@ def array_launch(
         words, addresses = words_of(array.item_bytes, array.extents)
         patches += [Patch(word=len(blob) + address, buffer=index) for address in addresses]
         blob += words
-    return Launch(
-        name=name,
-        handles=handles,
-        grid=shape.grid,
-        block=shape.block,
-        shared_bytes=shape.shared_bytes,
-        blob=tuple(blob),
-        parameters=tuple(WORD_BYTES * word for word in range(len(blob))),
-        patches=tuple(patches),
-        cooperative=cooperative,
-        compiler=compiler,
-    )
+    return launch_of_words(name, shape, blob, patches, cooperative=cooperative, compiler=compiler)
 
 
 def array_shapes(signature: Signature) -> list[tuple[tuple[int, ...], Any]]:

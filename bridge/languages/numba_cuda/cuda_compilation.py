@@ -21,7 +21,6 @@ from bridge.cuda.launch_shape import LaunchShape
 from bridge.cuda.machine_code import check_launch
 from bridge.errors import BridgeError, KernelCompileError
 from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import load_everywhere
 from bridge.kernel.arguments import ArrayType
 from bridge.kernel.language import Definition
 from bridge.kernel.llvm_code import portable_code
@@ -236,18 +235,15 @@ def waits_for_launch(compiled: Any, ordinal: int) -> bool:
     return "griddepcontrol.wait" in assembly(compiled, ordinal)
 
 
-def load_kernel(name: str, compiled: Any, shape: LaunchShape) -> tuple[int, ...]:
-    """The kernel's function handle on each of JAX's local devices, by ordinal.
+def load_kernel(name: str, compiled: Any, shape: LaunchShape, ordinal: int) -> int:
+    """The kernel's function handle on a device.
 
     Raises:
-        LaunchError: The launch is over a limit of a device.
+        LaunchError: The launch is over a limit of the device.
     """
     from numba import cuda
 
-    def load(ordinal: int) -> int:
-        with cuda.gpus[ordinal]:
-            handle = load_function(compiled, ordinal)
-            check_launch(name, handle, shape, compiled.cooperative, ordinal)
-        return handle
-
-    return load_everywhere(load)
+    with cuda.gpus[ordinal]:
+        handle = load_function(compiled, ordinal)
+        check_launch(name, handle, shape, compiled.cooperative, ordinal)
+    return handle

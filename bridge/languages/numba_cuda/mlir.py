@@ -5,21 +5,16 @@ Only the functions import numba-cuda-mlir, because ``import bridge`` must work w
 
 from __future__ import annotations
 
-import functools
 import math
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 
 from bridge.cuda.carried_cubins import Cubin
 from bridge.cuda.launch_shape import MOST, LaunchShape
-from bridge.cuda.machine_code import load_cubin, load_for_each_chip
 from bridge.errors import BridgeError, KernelTypeError, LaunchError
-from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import local_ordinals
-from bridge.ffi.plans.device import Launch
 from bridge.kernel.arguments import ArrayType
 from bridge.kernel.refused import refused
 from bridge.languages.numba_cuda.array_parameters import array_launch
@@ -63,24 +58,12 @@ def check_threads(name: str, shape: LaunchShape) -> None:
         )
 
 
-class MlirCode(NamedTuple):
-    """A kernel that is compiled for one architecture.
+def compile_kernel(
+    definition: CudaDefinition, arrays: Sequence[ArrayType], shape: LaunchShape, capability: int
+) -> tuple[Cubin, str | None]:
+    """A kernel for these arrays and a compute capability, such as 90, and what its code was made from.
 
-    Attributes:
-        content: A cubin.
-        symbol: The kernel's name in it.
-        identity: What the code was made from, the same in every process; None if it is linked with other code.
-        is_cooperative: Whether the kernel synchronises its whole grid.
-    """
-
-    content: bytes
-    symbol: str
-    identity: str | None
-    is_cooperative: bool
-
-
-def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType], capability: int) -> MlirCode:
-    """The machine code of a kernel for these arrays and a compute capability, such as 90.
+    The latter is the same in every process. It is None if the kernel is linked with other code.
 
     Raises:
         KernelCompileError: The compiler refuses the kernel for these types.
@@ -112,7 +95,8 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType], capa
     del plain["chip"]
     is_alone = code.is_alone and not options.get("link")
     identity = f"{sorted(plain.items())}\n{text}" if is_alone else None
-    return MlirCode(code.cubin, code.name, identity, code.is_cooperative)
+    launch = array_launch(definition.name, shape, arrays, code.is_cooperative, memref_words, "numba-cuda-mlir")
+    return Cubin(code.cubin, code.name, launch), identity
 
 
 _DEFINED = re.compile(r"(?:\bfunc\b[^@\n]*@([\w$]+)[^\n]*\{$|\bglobal\b[^@\n]*@([\w$]+))", re.MULTILINE)
@@ -123,37 +107,6 @@ def _with_numbers_for_names(text: str) -> str:
     names = dict.fromkeys(function or variable for function, variable in _DEFINED.findall(text))
     numbers = {name: str(number) for number, name in enumerate(names)}
     return re.sub(r"(?<=@)[\w$]+", lambda found: numbers.get(found[0], found[0]), text)
-
-
-def compile_for_gpus(
-    definition: CudaDefinition, arrays: Sequence[ArrayType]
-) -> tuple[str | None, Callable[[LaunchShape], Launch], Callable[[LaunchShape, int], Cubin]]:
-    """Compiles a kernel for the first GPU.
-
-    Returns:
-        Its identity, a function that loads it on all GPUs and launches it, and one that compiles it for another GPU.
-
-    Raises:
-        KernelCompileError: The compiler refuses the kernel for these types.
-    """
-    compile_for = functools.cache(functools.partial(compile_kernel, definition, arrays))
-    first = compile_for(driver.compute_capability(local_ordinals()[0]))
-
-    def launch_with(shape: LaunchShape, handles: tuple[int, ...]) -> Launch:
-        cooperative = first.is_cooperative
-        return array_launch(definition.name, handles, shape, arrays, cooperative, memref_words, "numba-cuda-mlir")
-
-    def launch(shape: LaunchShape) -> Launch:
-        def load(code: MlirCode, ordinal: int) -> int:
-            return load_cubin(definition.name, code.content, code.symbol, shape, code.is_cooperative, ordinal)
-
-        return launch_with(shape, load_for_each_chip(compile_for, load)[0])
-
-    def cubin(shape: LaunchShape, capability: int) -> Cubin:
-        code = compile_for(capability)
-        return Cubin(code.content, code.symbol, launch_with(shape, ()))
-
-    return first.identity, launch, cubin
 
 
 def memref_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:

@@ -6,17 +6,17 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
-from bridge.cuda.carried_cubins import Cubin, cubins_of
-from bridge.cuda.launch_shape import LaunchShape, alignments, check_alignment, check_covers, launch_shape
+from bridge.cuda.carried_cubins import Cubin
+from bridge.cuda.cubins import CubinLanguage, Launched
+from bridge.cuda.launch_shape import alignments, check_alignment, launch_shape
 from bridge.errors import KernelTypeError
-from bridge.ffi.plans.device import DevicePlan, Launch
+from bridge.ffi.cuda import driver
+from bridge.ffi.cuda.devices import load_everywhere, local_ordinals
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CUDA_HOST
 from bridge.kernel.arguments import Signature
 from bridge.kernel.definitions import DEFINITIONS
-from bridge.kernel.language import Compiled, NativeLanguage
+from bridge.kernel.language import Compiled
 from bridge.kernel.wrapper import says_its_call, wrap
 from bridge.languages.numba_cuda.array_parameters import DTYPES, array_launch, array_shapes
 from bridge.languages.numba_cuda.cuda_compilation import (
@@ -26,7 +26,8 @@ from bridge.languages.numba_cuda.cuda_compilation import (
     load_kernel,
     machine_code,
 )
-from bridge.languages.numba_cuda.mlir import check_threads, compile_for_gpus, is_mlir, require_mlir
+from bridge.languages.numba_cuda.mlir import check_threads, is_mlir, require_mlir
+from bridge.languages.numba_cuda.mlir import compile_kernel as mlir_kernel
 from bridge.table import LANGUAGES, require_cuda
 
 
@@ -126,24 +127,21 @@ def define(kernel: Any) -> CudaDefinition:
     return DEFINITIONS.define(LANGUAGE, id(kernel), lambda: CudaDefinition.of(kernel))
 
 
-class CudaOptions(msgspec.Struct, frozen=True):
+class CudaOptions(Launched, frozen=True):
     """How a kernel is launched.
 
     Attributes:
-        shape: Grid, block and shared memory.
         alignment: Bytes of which the address of each array must be a multiple.
         raises: Whether the kernel is compiled with ``debug=True``. Then Python launches it and raises its exceptions.
     """
 
-    shape: LaunchShape
     alignment: int = 1
     raises: bool = False
 
 
-class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
+class _NumbaCuda(CubinLanguage[CudaDefinition, CudaOptions]):
     def check(self, definition: CudaDefinition, options: CudaOptions, signature: Signature) -> None:
         super().check(definition, options, signature)
-        check_covers(definition.name, options.shape, signature.outputs)
         if is_mlir(definition.dispatcher):
             check_threads(definition.name, options.shape)
 
@@ -152,29 +150,21 @@ class _NumbaCuda(NativeLanguage[CudaDefinition, CudaOptions]):
     ) -> Compiled:
         aligned = alignments(options.alignment, signature)
         if is_mlir(definition.dispatcher):
-            identity, launch, cubin = compile_for_gpus(definition, signature.arrays)
-            return Compiled(
-                identity,
-                lambda: _plan(definition, options, signature, launch),
-                carry=lambda: cubins_of(functools.partial(cubin, options.shape), options.shape.is_empty, aligned),
-            )
-        compiled = compile_kernel(definition, signature.arrays)
+            made = functools.cache(functools.partial(mlir_kernel, definition, signature.arrays, options.shape))
+            _, identity = made(driver.compute_capability(local_ordinals()[0]))
+            return self.compiled(definition, options, identity, lambda capability: made(capability)[0], aligned)
+        kernel = compile_kernel(definition, signature.arrays)
         if options.raises:
-            load = functools.partial(_load_raising, definition.name, options, signature, compiled)
-            return Compiled(code_of(compiled), load, target=CUDA_HOST)
-
-        def launch_loaded(shape: LaunchShape) -> Launch:
-            handles = load_kernel(definition.name, compiled, shape)
-            return array_launch(definition.name, handles, shape, signature.arrays, compiled.cooperative)
-
-        def cubin_of(capability: int) -> Cubin:
-            launch = array_launch(definition.name, (), options.shape, signature.arrays, compiled.cooperative)
-            return Cubin(*machine_code(compiled, capability), launch)
-
-        return Compiled(
-            code_of(compiled),
-            lambda: _plan(definition, options, signature, launch_loaded, compiled),
-            carry=lambda: cubins_of(cubin_of, options.shape.is_empty, aligned),
+            load = functools.partial(_load_raising, definition.name, options, signature, kernel)
+            return Compiled(code_of(kernel), load, target=CUDA_HOST)
+        launch = array_launch(definition.name, options.shape, signature.arrays, kernel.cooperative)
+        return self.compiled(
+            definition,
+            options,
+            code_of(kernel),
+            lambda capability: Cubin(*machine_code(kernel, capability), launch),
+            aligned,
+            load=lambda cubin, ordinal: load_kernel(definition.name, kernel, options.shape, ordinal),
         )
 
 
@@ -187,19 +177,6 @@ LANGUAGE = _NumbaCuda(
 )
 
 
-def _plan(
-    definition: CudaDefinition,
-    options: CudaOptions,
-    signature: Signature,
-    launch: Callable[[LaunchShape], Launch],
-    alive: Any = None,
-) -> DevicePlan:
-    """The plan that launches a kernel natively. ``launch`` loads the kernel."""
-    launches = [] if options.shape.is_empty else [launch(options.shape)]
-    aligned = alignments(options.alignment, signature)
-    return DevicePlan(launches, aligned, alive)
-
-
 def _load_raising(name: str, options: CudaOptions, signature: Signature, compiled: Any) -> HostPlan:
     """The plan by which Python launches a kernel and raises its exceptions."""
     from bridge.compat.numba_cuda import core_stream
@@ -207,7 +184,7 @@ def _load_raising(name: str, options: CudaOptions, signature: Signature, compile
 
     shape = options.shape
     if not shape.is_empty:
-        load_kernel(name, compiled, shape)
+        load_everywhere(functools.partial(load_kernel, name, compiled, shape))
 
     def run(*arguments: Any) -> None:
         *arrays, stream = arguments

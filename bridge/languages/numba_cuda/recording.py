@@ -9,6 +9,7 @@ on the shapes of their arguments.
 from __future__ import annotations
 
 import contextlib
+import functools
 import numbers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +23,10 @@ from numba.cuda.cudadrv.driver import MemoryPointer
 
 from bridge.compat.cpython import C_NUMBER
 from bridge.compat.numba_cuda import arguments_of, working
+from bridge.cuda.carried_cubins import launch_of_words
 from bridge.cuda.launch_shape import LaunchShape
 from bridge.errors import RecordingError
+from bridge.ffi.cuda.devices import load_everywhere
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
 from bridge.languages.numba_cuda.cuda_compilation import code_of, load_kernel, name_of, waits_for_launch
@@ -163,15 +166,11 @@ class Recorder:
         words = [_word(value) for value in values]
         places = [self._place(word) for word in words]
         self._is_portable &= all(map(self._belongs_here, arguments))
-        launch = Launch(
-            name=f"a kernel of {self._name}",
-            handles=(),
-            grid=grid,
-            block=block,
-            shared_bytes=shared_bytes,
-            blob=tuple(word if place is None else 0 for word, place in zip(words, places, strict=True)),
-            parameters=tuple(WORD_BYTES * index for index in range(len(words))),
-            patches=tuple(Patch(index, *place) for index, place in enumerate(places) if place is not None),
+        launch = launch_of_words(
+            f"a kernel of {self._name}",
+            LaunchShape(grid, block, shared_bytes),
+            [word if place is None else 0 for word, place in zip(words, places, strict=True)],
+            [Patch(index, *place) for index, place in enumerate(places) if place is not None],
             cooperative=kernel.cooperative,
             sizes=tuple(map(_size, values)),
             compiler="numba-cuda",
@@ -183,7 +182,7 @@ class Recorder:
         loaded = []
         for launch, kernel, _ in self.launches:
             shape = LaunchShape(launch.grid, launch.block, launch.shared_bytes)
-            handles = load_kernel(name_of(kernel), kernel, shape)
+            handles = load_everywhere(functools.partial(load_kernel, name_of(kernel), kernel, shape))
             loaded.append(replace(launch, handles=handles, overlaps=waits_for_launch(kernel, ordinal)))
         codes = [code_of(kernel) for _, kernel, _ in self.launches]
         known = tuple(code for code in codes if code is not None)

@@ -1,8 +1,20 @@
-"""Reads from a cubin what its kernels take, as CUDA's driver tells it."""
+"""Makes the cubin of a call without a GPU, and reads from it what its kernels take, as CUDA's driver tells it."""
 
 import struct
 
+import msgspec
+
+from bridge import export_for
+from bridge.cuda.carried_cubins import Cubin
+
 _PARAMETER = (0x17, 0x45)  # of the attributes in .nv.info.KERNEL: EIATTR_KPARAM_INFO, also of later chips
+
+
+def cubin_in(call, capability=90):
+    """The cubin that an exported program carries for a compute capability."""
+    with export_for(f"sm_{capability}"):
+        _, content = call.compiled("cuda").carry()
+    return msgspec.convert(msgspec.msgpack.decode(content)["cubins"][capability], Cubin)
 
 
 def sizes_in(elf, symbol):

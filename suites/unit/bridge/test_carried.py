@@ -1,6 +1,7 @@
 """An exported program holds its machine code, and runs where neither the kernels nor their compilers are."""
 
 import base64
+import contextlib
 import ctypes
 import zlib
 
@@ -187,9 +188,12 @@ def test_a_program_is_made_for_gpus_that_this_machine_lacks(monkeypatch):
     triton = pytest.importorskip("suites.unit.bridge.test_triton", reason="needs Triton").scaled()
     with export_for("sm_80", "sm_86", "sm_90"):
         carried, _ = held(triton, "cuda")
-    loaded, checked = [], []
+    loaded, checked, shapes = [], [], set()
     monkeypatch.setattr(carried_cubins, "check_parameters", checked.extend)
-    monkeypatch.setattr(carried_cubins, "load_cubin", lambda *of: loaded.append(of) or 7)
+    monkeypatch.setattr(driver, "current", contextlib.nullcontext)
+    monkeypatch.setattr(driver, "load_kernel", lambda *of: loaded.append(of))
+    monkeypatch.setattr(driver, "load_function", lambda kernel: 7)
+    monkeypatch.setattr(carried_cubins, "check_launch", lambda name, handle, shape, *_: shapes.add(shape.block))
     monkeypatch.setattr(carried_cubins, "load_everywhere", lambda load: (load(0),))
 
     def launched_on(capability):
@@ -200,8 +204,8 @@ def test_a_program_is_made_for_gpus_that_this_machine_lacks(monkeypatch):
     assert [each.handles for each in launches] == [(7,)] * 3
     assert checked == launches  # with what the driver says
     made = msgspec.msgpack.decode(carried.content)["cubins"]
-    assert [content for _, content, *_ in loaded] == [made[80]["content"], made[86]["content"], made[90]["content"]]
-    assert {(symbol, shape.block) for _, _, symbol, shape, *_ in loaded} == {("scale", (128, 1, 1))}
+    assert loaded == [(made[each]["content"], "scale") for each in (80, 86, 90)]
+    assert shapes == {(128, 1, 1)}
     with pytest.raises(BridgeError, match=r"for sm_80, sm_86, sm_90, but runs on sm_120. .*export_for\('sm_120'\)"):
         launched_on(120)
     with pytest.raises(SignatureError, match="export_for got 90, expected architectures"), export_for(90):

@@ -77,15 +77,13 @@ class TestCudaCpp:
         ).load()
 
     def test_each_device_gets_the_code_of_its_architecture(self, devices, build):
-        built = build()
-        (launch,) = built.launches
+        (launch,) = build().launches
         assert launch.handles == (10, 0, 12)
         assert not launch.cooperative
         assert devices == [(0, "copy", b"\x7fELF"), (10, 64), (2, "copy", b"\x7fELF"), (12, 64)]
 
     def test_a_function_that_synchronises_its_grid_is_launched_cooperatively(self, devices, build, monkeypatch):
-        built = build(self.COOPERATIVE)
-        (launch,) = built.launches
+        (launch,) = build(self.COOPERATIVE).launches
         assert launch.cooperative
         assert [asked for asked in devices if len(asked) == 4] == [(10, 0, 32, 64), (12, 2, 32, 64)]
         for most, advice in ((3, "each thread handle several"), (0, "Use a GPU that has cooperative launches")):
@@ -121,7 +119,7 @@ class TestNumbaCuda:
 
 def test_arrays_are_passed_as_numba_cuda_passes_them():
     arrays = [ArrayType("float64", (2, 3), True), ArrayType("int16", (), True), ArrayType("bfloat16", (5,), True)]
-    launch = array_launch("kernel", (77,), SHAPE, arrays)
+    launch = array_launch("kernel", SHAPE, arrays)
     assert launch.blob == (0, 0, 6, 8, 0, 2, 3, 24, 8, *(0, 0, 1, 2, 0), *(0, 0, 5, 2, 0, 5, 2))
     assert launch.patches == (Patch(4, 0), Patch(13, 1), Patch(18, 2))
     without_gpu = pytest.importorskip("suites.unit.bridge.without_gpu", exc_type=ImportError)

@@ -10,9 +10,9 @@ import pytest
 
 from bridge import KernelCompileError, LaunchError, PlatformError, cuda_raw_kernel, export_checks
 from bridge.languages import cuda_raw_kernel as cuda_cpp
-from bridge.languages.cuda_raw_kernel import define, launch_of
+from bridge.languages.cuda_raw_kernel import define
 from suites.cells.grid import missing_device
-from suites.unit.bridge.cubins import sizes_in
+from suites.unit.bridge.cubins import cubin_in, sizes_in
 from suites.unit.bridge.entries import call_in
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
@@ -116,11 +116,10 @@ class TestAnywhere:
         assert len({key(scale()), *map(key, others)}) == 7
 
     def test_parameters_are_pointers_and_then_scalars_in_words_of_their_own(self):
-        call = call_in(scale(1.5), X)
-        launch = launch_of(call.name, (7,), call.options, call.signature)
+        code = cubin_in(call_in(scale(1.5), X))
+        launch = code.launch
         assert launch.parameters == (0, 8, 16, 24)
-        content, symbol, _ = call.definition.compile("sm_90")
-        assert sizes_in(content, symbol) == launch.sizes == (8, 8, 4, 4)
+        assert sizes_in(code.content, code.symbol) == launch.sizes == (8, 8, 4, 4)
         assert launch.blob == (0, 0, int.from_bytes(np.float32(1.5).tobytes(), "little"), N)
         assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (1, 1)]
         assert (launch.grid, launch.block) == ((4, 1, 1), (256, 1, 1))

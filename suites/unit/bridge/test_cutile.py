@@ -10,11 +10,9 @@ import pytest
 
 import bridge
 from bridge import KernelCompileError, LaunchError, PlatformError, SignatureError, UnavailableError
-from bridge.cuda import machine_code
-from bridge.languages import cutile_kernel as cutile
 from suites.backends.cutile import MISSING, ct, kernel
 from suites.unit.bridge import copies_in_blocks
-from suites.unit.bridge.cubins import sizes_in
+from suites.unit.bridge.cubins import cubin_in, sizes_in
 from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 
@@ -50,11 +48,11 @@ def content(made, spec=OUT):
 
 @pytest.mark.parametrize("capability", [80, 90, 100])
 def test_a_kernel_compiles_for_three_generations_without_a_gpu(capability):
-    call = call_in(*scaled())
-    launch = cutile.launch_of(call.definition, (7,), call.options, call.signature)
+    code = cubin_in(call_in(*scaled()), capability)
+    launch = code.launch
     assert launch.blob == (0, 30, 50, 50, 1, 0, 30, 50, 50, 1, int(np.float32(2).view(np.int32)), 3, 2**40)
     assert launch.parameters == tuple(range(0, 8 * len(launch.blob), 8))
-    assert sizes_in(call.definition.compile(call.signature, capability), "scale") == launch.sizes
+    assert sizes_in(code.content, "scale") == launch.sizes
     assert [(patch.word, patch.buffer) for patch in launch.patches] == [(0, 0), (5, 1)]
     assert (launch.grid, launch.block, launch.shared_bytes) == ((2, 2, 1), (1, 1, 1), 0)
 
@@ -98,14 +96,6 @@ def test_what_cutile_refuses_names_the_kernel(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.tile.compilation", None)
     with pytest.raises(UnavailableError, match=r'cuTile, which does not work .* pip install "cuda-tile\[tileiras\]'):
         shifted()
-
-
-def test_each_kind_of_gpu_gets_its_own_code(monkeypatch):
-    monkeypatch.setattr(machine_code, "load_everywhere", lambda load: tuple(map(load, (0, 1))))
-    monkeypatch.setattr(machine_code.driver, "compute_capability", lambda ordinal: (80, 90)[ordinal])
-    monkeypatch.setattr(cutile, "load_cubin", lambda name, code, *_: code)
-    (launch,) = call_in(shifted(), OUT).compiled("cuda").load().launches
-    assert len(set(launch.handles)) == 2
 
 
 @gpu

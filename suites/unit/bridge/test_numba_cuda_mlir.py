@@ -14,7 +14,7 @@ from bridge.languages.numba_cuda import mlir
 from bridge.languages.numba_cuda import numba_cuda_kernel as cuda_jit
 from suites.backends.numba_cuda_mlir import ported
 from suites.ops.rms_norm.numba_cuda import rms_norm_cuda
-from suites.unit.bridge.cubins import sizes_in
+from suites.unit.bridge.cubins import cubin_in, sizes_in
 from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_builds import devices  # noqa: F401
 
@@ -48,7 +48,7 @@ scale = kernel_at(0)
 def wrap(devices, monkeypatch):  # noqa: F811
     """Wraps kernels where there is no GPU: JAX seems to have the devices 0 and 2, of different kinds."""
     monkeypatch.setattr(cuda_jit, "require_mlir", lambda kernel: None)
-    monkeypatch.setattr(mlir, "local_ordinals", lambda: [0, 2])
+    monkeypatch.setattr(cuda_jit, "local_ordinals", lambda: [0, 2])
     return lambda kernel, outs=OUT, **options: numba_cuda_kernel(kernel, outs, **{"launch_dims": N, **options})
 
 
@@ -74,8 +74,8 @@ def test_kernels_compile_for_three_generations_without_a_gpu(wrap, capability, d
         copy = kernel_at(0, SOURCE.replace("* 2", ""))
         call = call_in(wrap(copy, spec), spec)
     known = tools._cached_cc
-    code = mlir.compile_kernel(call.definition, call.signature.arrays, capability)
-    assert sizes_in(code.content, code.symbol) == call.compiled("cuda").load().launches[0].sizes
+    code = cubin_in(call, capability)
+    assert sizes_in(code.content, code.symbol) == code.launch.sizes
     assert tools._cached_cc is known  # the GPU of the process again
 
 
@@ -95,8 +95,7 @@ def test_calls_of_equal_code_have_one_key_wherever_the_kernel_stands(wrap, tmp_p
     assert len({key(scale), key(kernel_at(7)), *map(key, others)}) == 4
     (tmp_path / "code.ptx").write_text(".version 8.0\n.target sm_80\n.address_size 64\n")
     linked = cuda.jit(link=[str(tmp_path / "code.ptx")])(scale.py_func)
-    call = call_in(wrap(linked), OUT)
-    assert mlir.compile_kernel(call.definition, call.signature.arrays, 90).identity is None
+    assert '"identity":"local' in key(linked)
 
 
 def test_equal_code_has_one_identity_wherever_its_functions_lie_in_memory(wrap):
@@ -105,17 +104,14 @@ def test_equal_code_has_one_identity_wherever_its_functions_lie_in_memory(wrap):
     for _ in range(2):
         ported.cache_clear()
         kernels.append(ported(rms_norm_cuda))
-    calls = [call_in(wrap(kernel, specs[2]), *specs[:2]) for kernel in kernels]
-    one, other = (mlir.compile_kernel(call.definition, call.signature.arrays, 90).identity for call in calls)
-    assert "func.call @" in one  # by a name with an address
-    assert "workgroup" in one  # memory by a name with a count
+    one, other = (call_in(wrap(kernel, specs[2]), *specs[:2]).describe("cuda") for kernel in kernels)
     assert one == other
 
 
 def test_default_values_and_a_whole_grid_that_waits(wrap):
     source = SOURCE.replace("(x, out)", "(x, out, factor=3)").replace("* 2", "* math.exp(factor)")
     source = source.replace("    i =", "    cuda.cg.this_grid().sync()\n    i =")
-    (launch,) = call_in(wrap(kernel_at(0, source, math=math)), OUT).compiled("cuda").load().launches
+    launch = cubin_in(call_in(wrap(kernel_at(0, source, math=math)), OUT)).launch
     assert launch.cooperative
     assert len(launch.blob) == 10
 

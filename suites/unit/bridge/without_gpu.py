@@ -93,7 +93,7 @@ def recording_without_gpu() -> Iterator[FakeDriver]:
         mock.patch.object(recording, "cu", driver),
         mock.patch.object(device_memory, "cu", driver),
         mock.patch.object(device_memory, "_pools", {0: "pool"}),
-        mock.patch.object(recording, "load_kernel", return_value=(7,)),
+        mock.patch.object(recording, "load_everywhere", return_value=(7,)),
         mock.patch.object(callables, "require_cuda"),
         mock.patch.object(callables, "local_ordinals", return_value=[0]),
     ):
