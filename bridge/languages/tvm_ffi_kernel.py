@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numba
 import numpy as np
-from numba.core import types
+from llvmlite import binding, ir
 
 from bridge.compat.cpython import C_FUNCTION
 from bridge.compat.tvm_ffi import library, raised
-from bridge.errors import KernelTypeError, SignatureError, UnavailableError
+from bridge.errors import KernelTypeError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function, keep
-from bridge.ffi.native.call_frame import DEVICE_WORD, STREAM_WORD
+from bridge.ffi.native.call_frame import DEVICE_WORD, STREAM_WORD, emit_word
 from bridge.ffi.native.exception_text import create_error
-from bridge.ffi.native.object_code import prepared
-from bridge.ffi.native.words import call, call2, call4, copy_words, load, stack_words, store
+from bridge.ffi.native.object_code import assembled
 from bridge.ffi.plans.host import HostPlan
-from bridge.kernel.arguments import Signature
+from bridge.kernel.arguments import ArrayType, Signature
 from bridge.kernel.definitions import DEFINITIONS
 from bridge.kernel.language import Compiled, Definition, NativeLanguage
-from bridge.kernel.references import key_of_function, place_of
+from bridge.kernel.references import key_of_function
 from bridge.kernel.shared_libraries import content_of
 from bridge.kernel.wrapper import says_its_call, wrap
-from bridge.languages.native import entry
+from bridge.languages.native import entry as entry_module
 from bridge.languages.native.native_kernel import NativeOptions, host_target, language_for
 from bridge.table import LANGUAGES
 
@@ -149,33 +146,17 @@ class TvmDefinition(Definition):
     content: str | None = field(repr=False)
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """Stands for an input or output where a user says what a function is called with. It has no values.
-
-    Attributes:
-        index: Its place among the inputs and then the outputs.
-        shape: Its extents, without batch dimensions.
-        dtype: Its dtype.
-    """
-
-    index: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
 class _TvmLanguage(NativeLanguage[TvmDefinition, NativeOptions]):
     def compile(
         self, definition: TvmDefinition, options: NativeOptions, signature: Signature, platform: str
     ) -> Compiled:
-        packed = _packed(definition, signature, platform == "cuda")
+        code, content = _entry_code(definition, signature, platform == "cuda"), definition.content
 
         def load() -> HostPlan:
-            native, context = _native(), keep(packed.context(definition, platform == "cuda"))
-            return HostPlan(native.address, context=context, alive=(native, definition))
+            entry, context = assembled(code), keep([definition.address, definition.handle])
+            return HostPlan(entry.address, context=context, alive=(entry, definition))
 
-        code = definition.content and f"{definition.content}\n{packed}"
-        return Compiled(code, load, target=host_target(options, platform))
+        return Compiled(content and f"{content}\n{code}", load, target=host_target(options, platform))
 
 
 LANGUAGE = _TvmLanguage(
@@ -189,89 +170,88 @@ _LANGUAGES = {"cpu": LANGUAGE, "cuda": replace(LANGUAGE, row=LANGUAGES["tvm_ffi_
 
 # Of tvm/ffi/c_api.h and dlpack.h. A ``TVMFFIAny`` is a type index and a value. A ``DLTensor`` is data, device, rank and
 # dtype, the addresses of shape and strides, and an offset.
-_KINDS = {type(None): 0, int: 1, bool: 2, float: 3, entry.Stream: 4, Tensor: 7}
-_FIRST_OBJECT = 64
+_NONE, _INT, _BOOL, _FLOAT, _OPAQUE_POINTER, _TENSOR, _FIRST_OBJECT = 0, 1, 2, 3, 4, 7, 64
 _ON_CPU, _ON_CUDA, _COMPLEX, _TENSOR_WORDS = 1, 2, 5, 6
-_MAX_WORDS = 4096
-
-(_ADDRESS, _HANDLE, _BLOCK, _SIZE, _ARGUMENTS, _COUNT, _INNER, _PATCHES, _DEVICES, _SET_STREAM, _RELEASE, _RAISED,
-    _PAIRS) = range(13)  # fmt: skip
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-@dataclass(frozen=True)
-class _Packed:
-    """The arguments of a function as words, which native code copies and completes at each call.
-
-    Attributes:
-        words: DLTensors, their shapes and strides, and then the ``TVMFFIAny`` of each argument.
-        arguments: Where these begin.
-        inner: Words that hold the address of another word: both indices.
-        patches: Words that hold an address of a call, and its index among the data of the call.
-        devices: Words that hold the type and ordinal of the device.
-    """
-
-    words: tuple[int, ...]
-    arguments: int
-    inner: tuple[tuple[int, int], ...]
-    patches: tuple[tuple[int, int], ...]
-    devices: tuple[int, ...]
-
-    def context(self, definition: TvmDefinition, on_stream: bool) -> list[int]:
-        functions = library()
-        pairs = itertools.chain(*((at, WORD_BYTES * to) for at, to in self.inner), *self.patches, self.devices)
-        set_stream = c_function(functions.TVMFFIEnvSetStream) if on_stream else 0
-        return [
-            definition.address, definition.handle, keep(self.words), len(self.words), WORD_BYTES * self.arguments,
-            (len(self.words) - self.arguments) // 2, len(self.inner), len(self.patches), len(self.devices), set_stream,
-            c_function(functions.TVMFFIObjectDecRef), c_function(_raised), *pairs,
-        ]  # fmt: skip
-
-
-def _packed(definition: TvmDefinition, signature: Signature, on_stream: bool) -> _Packed:
-    """The arguments of a call.
+def _entry_code(definition: TvmDefinition, signature: Signature, on_stream: bool) -> str:
+    """LLVM code of the function of a plan whose context are the two words that TVM-FFI calls a function by.
 
     Raises:
         SignatureError: What the user's function returns cannot be passed, or leaves out an output.
     """
-    arrays = [Tensor(at, each.extents, np.dtype(each.dtype)) for at, each in enumerate(signature.arrays)]
-    given = definition.function(*arrays)
-    says = f"{definition.name}: arguments ({place_of(definition.function)})"
-    if not isinstance(given, tuple):
-        raise SignatureError(f"{says} returned a {type(given).__name__}, expected a tuple of what is passed.")
-    for array in arrays[len(signature.inputs) :]:
-        if not any(each is array for each in given):
-            at = array.index - len(signature.inputs)
-            raise SignatureError(f"{says} leaves out output {at}. Return it too, so that the function writes it.")
-    words: list[int] = []
-    inner, patches, devices, starts = [], [], [], {}
-    for array in arrays:
-        start = starts[array.index] = len(words)
-        rank = len(array.shape)
-        strides = [math.prod(array.shape[axis + 1 :]) for axis in range(rank)]
-        words += [0, _ON_CPU, rank | _dtype_bits(array.dtype) << 32, 0, 0, 0, *array.shape, *strides]
-        inner += [(start + 3, start + _TENSOR_WORDS), (start + 4, start + _TENSOR_WORDS + rank)]
-        patches.append((start, array.index))
-        devices += [start + 1] if on_stream else []
-    arguments = len(words)
-    for position, each in enumerate(given):
-        value = each.item() if isinstance(each, np.generic) else each
-        kind = _KINDS.get(type(value))
-        fits = not isinstance(value, int) or -(2**63) <= value < 2**63
-        if kind is None or not fits or (value is entry.STREAM and not on_stream):
-            raise SignatureError(
-                f"{says}: item {position} is {repr(each).splitlines()[0]} of type {type(each).__name__}, expected an "
-                "input or output, a number of 64 bits, a boolean or None; on 'cuda' also bridge.STREAM."
-            )
-        words += [kind, 0]
-        if isinstance(value, Tensor):
-            inner.append((len(words) - 1, starts[value.index]))
-        elif value is entry.STREAM:
-            patches.append((len(words) - 1, STREAM_WORD))
-        elif value is not None:
-            words[-1] = int(np.float64(value).view(np.int64)) if isinstance(value, float) else int(value)
-    if len(words) > _MAX_WORDS:
-        raise SignatureError(f"{says} describes {len(words)} words of arguments, expected at most {_MAX_WORDS}.")
-    return _Packed(tuple(words), arguments, tuple(inner), tuple(patches), tuple(devices))
+    entry = _TvmEntry(on_stream)
+    arrays = [entry.array(index, each) for index, each in enumerate(signature.arrays)]
+    given = entry_module.given_by(definition, arrays, len(signature.inputs))
+    says = entry_module.said_by(definition)
+    words = [word for at, each in enumerate(given) for word in entry.argument(f"{says}: item {at}", each)]
+    return entry.call(words)
+
+
+class _TvmEntry(entry_module.Entry):
+    """Calls a function of TVM-FFI, on CUDA with XLA's stream as the one of its environment."""
+
+    def __init__(self, on_stream: bool):
+        super().__init__()
+        self._on_stream = on_stream
+        self._device = self.word(DEVICE_WORD) if on_stream else None
+
+    def array(self, index: int, kind: ArrayType) -> entry_module.Array:
+        dtype, rank = np.dtype(kind.dtype), kind.rank
+        device = _I64(_ON_CPU)
+        if self._device is not None:
+            device = self.builder.or_(self.builder.shl(self._device, _I64(32)), _I64(_ON_CUDA))
+        strides = [math.prod(kind.extents[axis + 1 :]) for axis in range(rank)]
+        shape = self._words([*map(_I64, (*kind.extents, *strides))])
+        after = self.builder.add(shape, _I64(WORD_BYTES * rank))
+        tensor = self._words([self.word(index), device, _I64(rank | _dtype_bits(dtype) << 32), shape, after, _I64(0)])
+        return entry_module.Array(dtype, tuple(map(np.int64, kind.extents)), tensor)
+
+    def argument(self, where: str, given: Any) -> tuple[ir.Value, ir.Value]:
+        """The two words of a ``TVMFFIAny``."""
+        value = given.item() if isinstance(given, np.generic) else given
+        if isinstance(value, entry_module.Array):
+            return _I64(_TENSOR), value.pointer
+        if value is entry_module.STREAM and self._on_stream:
+            return _I64(_OPAQUE_POINTER), self.word(STREAM_WORD)
+        if value is None:
+            return _I64(_NONE), _I64(0)
+        if isinstance(value, float):
+            return _I64(_FLOAT), _I64(int(np.float64(value).view(np.int64)))
+        if isinstance(value, int) and -(2**63) <= value < 2**63:
+            return _I64(_BOOL if isinstance(value, bool) else _INT), _I64(int(value))
+        raise SignatureError(
+            f"{where} is {repr(given).splitlines()[0]} of type {type(given).__name__}, expected an input or output, a "
+            "number of 64 bits, a boolean or None; on 'cuda' also bridge.STREAM."
+        )
+
+    def call(self, words: list[ir.Value]) -> str:
+        """Emits the call; returns the whole code."""
+        builder, arguments = self.builder, self._words(words)
+        result, former = self._words([_I64(0)] * 2), self._words([_I64(0)])
+        address, handle = (emit_word(builder, self.context, _I64(at)) for at in range(2))
+        function = builder.inttoptr(address, ir.FunctionType(_I32, [_I64, _I64, _I32, _I64]).as_pointer())
+        if self._device is not None:
+            device = builder.trunc(self._device, _I32)
+            prototype = ir.FunctionType(_I32, [_I32, _I32, _I64, _I64])
+            set_stream = ir.Function(self.module, prototype, "TVMFFIEnvSetStream")
+            builder.call(set_stream, [_I32(_ON_CUDA), device, self.word(STREAM_WORD), former])
+        status = builder.call(function, [handle, arguments, _I32(len(words) // 2), result])
+        if self._device is not None:
+            builder.call(set_stream, [_I32(_ON_CUDA), device, emit_word(builder, former, _I64(0)), _I64(0)])
+        kind = builder.trunc(emit_word(builder, result, _I64(0)), _I32)
+        with builder.if_then(builder.icmp_signed(">=", kind, _I32(_FIRST_OBJECT))):
+            release = ir.Function(self.module, ir.FunctionType(_I32, [_I64]), "TVMFFIObjectDecRef")
+            builder.call(release, [emit_word(builder, result, _I64(1))])
+        return self.finished(status, _RAISED)
+
+    def _words(self, values: list[ir.Value]) -> ir.Value:
+        """Emits words on the stack; returns their address."""
+        block = self.builder.alloca(_I64, max(1, len(values)))
+        for index, value in enumerate(values):
+            self.builder.store(value, self.builder.gep(block, [_I64(index)]))
+        return self.builder.ptrtoint(block, _I64)
 
 
 def _dtype_bits(dtype: np.dtype[Any]) -> int:
@@ -281,55 +261,22 @@ def _dtype_bits(dtype: np.dtype[Any]) -> int:
     return int(found.type_code) | int(found.bits) << 8 | int(found.lanes) << 16
 
 
-@functools.cache
-def _native() -> Any:
-    """The function of a plan: calls a function of TVM-FFI once."""
-    return prepared(lambda: numba.cfunc(types.int64(*[types.int64] * 5), error_model="numpy")(_call_once), "tvm_ffi")
-
-
-def _call_once(frame, buffers, data, batch_rank, context):  # type: ignore[no-untyped-def]
-    block, result, former = stack_words(_MAX_WORDS), stack_words(2), stack_words(1)
-    copy_words(block, load(context, _BLOCK), load(context, _SIZE))
-    at = np.int64(_PAIRS)
-    for _ in range(load(context, _INNER)):
-        store(block, load(context, at), block + load(context, at + 1))
-        at += 2
-    for _ in range(load(context, _PATCHES)):
-        store(block, load(context, at), load(data, load(context, at + 1)))
-        at += 2
-    set_stream = load(context, _SET_STREAM)
-    device = np.int64(0)
-    if set_stream != 0:
-        device = load(data, DEVICE_WORD)
-        for _ in range(load(context, _DEVICES)):
-            store(block, load(context, at), _ON_CUDA | device << 32)
-            at += 1
-        call4(set_stream, _ON_CUDA, device, load(data, STREAM_WORD), former)
-    store(result, 0, 0)
-    store(result, 1, 0)
-    arguments = block + load(context, _ARGUMENTS)
-    status = call4(load(context, _ADDRESS), load(context, _HANDLE), arguments, load(context, _COUNT), result)
-    if set_stream != 0:
-        call4(set_stream, _ON_CUDA, device, load(former, 0), 0)
-    if status & 0xFFFFFFFF != 0:  # the result has 32 bits
-        return call2(load(context, _RAISED), frame, status)
-    if load(result, 0) & 0xFFFFFFFF >= _FIRST_OBJECT:
-        call(load(context, _RELEASE), load(result, 1))
-    return 0
-
-
 @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 def _raised(frame: int, status: int) -> int:
     """The address of XLA's error for the error that TVM-FFI keeps for this thread."""
-    text = raised()
-    return create_error(frame, text or f"a TVM-FFI function returned {ctypes.c_int32(status).value} without an error")
+    return create_error(frame, raised() or f"a TVM-FFI function returned {status} without an error")
 
 
+_RAISED = "bridge_tvm_raised"
+
+
+@functools.cache
 def _tvm_ffi() -> Any:
     try:
         import tvm_ffi
     except ImportError as error:
-        raise UnavailableError(
-            f"tvm_ffi_kernel needs TVM-FFI, which does not import ({error}). {LANGUAGE.row.cure}"
-        ) from error
+        raise LANGUAGE.row.unavailable("TVM-FFI", error) from error
+    for name in ("TVMFFIEnvSetStream", "TVMFFIObjectDecRef"):
+        binding.add_symbol(name, c_function(getattr(library(), name)))
+    binding.add_symbol(_RAISED, c_function(_raised))
     return tvm_ffi

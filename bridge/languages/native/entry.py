@@ -94,15 +94,13 @@ class NativeDefinition(Definition):
     on_stream: bool = False
 
 
-def entry_code(definition: NativeDefinition, signature: Signature) -> str:
-    """LLVM code of the function of a :class:`~bridge.ffi.plans.host.HostPlan` whose context is a C function's address.
+def given_by(definition: Definition, arrays: list[Array], inputs: int, count: int | None = None) -> tuple[Any, ...]:
+    """What the user's function says that a C function is called with: of ``arrays``, inputs and then outputs.
 
     Raises:
-        SignatureError: What the user's function returns does not fit the C function, or leaves out an output.
+        SignatureError: It returns no tuple of ``count`` items, or leaves out an output.
     """
-    entry = _Entry(definition.name)
-    arrays = [entry.array(index, each) for index, each in enumerate(signature.arrays)]
-    types, says = definition.argtypes, f"{definition.name}: arguments ({place_of(definition.function)})"
+    says = said_by(definition)
     try:
         given = definition.function(*arrays)
     except (BridgeError, Warning):
@@ -112,15 +110,32 @@ def entry_code(definition: NativeDefinition, signature: Signature) -> str:
             f"{says} raised {type(error).__name__}: {error}. It gets no values, and of each array ndim, shape, size, "
             "itemsize, nbytes and dtype."
         ) from error
-    if not isinstance(given, tuple) or len(given) != len(types or given):
+    if not isinstance(given, tuple) or count not in (None, len(given)):
         got = f"{len(given)} items" if isinstance(given, tuple) else f"a {type(given).__name__}"
-        needed = "" if types is None else f" of {len(types)}, as many as argtypes has"
+        needed = "" if count is None else f" of {count}, as many as argtypes has"
         raise SignatureError(
             f"{says} returned {got}, expected a tuple{needed}. Return what the function is called with."
         )
-    for index, array in enumerate(arrays[len(signature.inputs) :]):
+    for index, array in enumerate(arrays[inputs:]):
         if not any(each is array for each in given):
             raise SignatureError(f"{says} leaves out output {index}. Return it too, so that the function writes it.")
+    return given
+
+
+def said_by(definition: Definition) -> str:
+    """How errors begin that are about what the user's function returns."""
+    return f"{definition.name}: arguments ({place_of(definition.function)})"
+
+
+def entry_code(definition: NativeDefinition, signature: Signature) -> str:
+    """LLVM code of the function of a :class:`~bridge.ffi.plans.host.HostPlan` whose context is a C function's address.
+
+    Raises:
+        SignatureError: What the user's function returns does not fit the C function, or leaves out an output.
+    """
+    entry, types, says = _NativeEntry(), definition.argtypes, said_by(definition)
+    arrays = [entry.array(index, each) for index, each in enumerate(signature.arrays)]
+    given = given_by(definition, arrays, len(signature.inputs), None if types is None else len(types))
     if definition.on_stream is not any(each is STREAM for each in given):
         raise SignatureError(
             f"{says} leaves out bridge.STREAM. Return it where the function takes its stream, so that its work comes "
@@ -129,29 +144,48 @@ def entry_code(definition: NativeDefinition, signature: Signature) -> str:
             else f"{says} has bridge.STREAM, which calls on the CPU do not have. Pass platform='cuda'."
         )
     items = enumerate(zip(given, types or [None] * len(given), strict=True))
-    return entry.call([entry.argument(f"{says}: item {at}", *item) for at, item in items], definition.returns_status)
+    values = [entry.argument(f"{says}: item {at}", *item) for at, item in items]
+    return entry.call(definition.name, values, definition.returns_status)
 
 
-class _Entry:
-    """Emits the code, and checks arguments on the way."""
+class Entry:
+    """Emits the code of a function ``int64_t f(frame, buffers, data, batch rank, context)``, which returns an error."""
 
-    def __init__(self, name: str):
-        self._name, self._module = name, ir.Module("bridge")
-        function = ir.Function(self._module, ir.FunctionType(_I64, [_I64] * 5), "bridge_entry")
-        self._frame, _, self._data, _, self._address = function.args
-        self._builder = ir.IRBuilder(function.append_basic_block())
-        self._fail = ir.Function(self._module, ir.FunctionType(_I64, [_I64, _POINTER, _I64]), _FAILED)
+    def __init__(self) -> None:
+        self.module = ir.Module("bridge")
+        function = ir.Function(self.module, ir.FunctionType(_I64, [_I64] * 5), "bridge_entry")
+        self.frame, _, self.data, _, self.context = function.args
+        self.builder = ir.IRBuilder(function.append_basic_block())
+
+    def word(self, index: int) -> ir.Value:
+        """A word of the call: the address of an array, or another one."""
+        return emit_word(self.builder, self.data, _I64(index))
 
     def array(self, index: int, kind: ArrayType) -> Array:
-        pointer = self._builder.inttoptr(emit_word(self._builder, self._data, _I64(index)), _POINTER)
+        """What stands for an array, with the pointer that is passed for it."""
+        pointer = self.builder.inttoptr(self.word(index), _POINTER)
         return Array(np.dtype(kind.dtype), tuple(map(np.int64, kind.extents)), pointer)
+
+    def finished(self, status: ir.Value, function: str, *arguments: ir.Value) -> str:
+        """The whole code. Where a status is not 0, a function of these arguments and the status makes the error."""
+        number = self.builder.sext(status, _I64)
+        prototype = ir.FunctionType(_I64, [_I64, *(each.type for each in arguments), _I64])
+        fail = ir.Function(self.module, prototype, function)
+        with cgutils.if_unlikely(self.builder, self.builder.icmp_signed("!=", number, _I64(0))):
+            self.builder.ret(self.builder.call(fail, [self.frame, *arguments, number]))
+        self.builder.ret(_I64(0))
+        return str(self.module)
+
+
+class _NativeEntry(Entry):
+    """Calls a C function by its address, and checks arguments on the way."""
 
     def argument(self, where: str, given: Any, ctype: Any) -> ir.Value:
         """The value that is passed for an item of the user's tuple, to a parameter of this type if it is stated."""
         stated, is_pointer = _stated(ctype)
         takes_pointer = ctype is None or is_pointer
         if given is STREAM and (takes_pointer or (stated is not None and stated.kind in "iu" and stated.itemsize == 8)):
-            return emit_word(self._builder, self._data, _I64(STREAM_WORD))
+            return self.word(STREAM_WORD)
         if isinstance(given, bytes) and takes_pointer:
             return self._text(given)
         if isinstance(given, Array) and takes_pointer and (stated is None or stated == given.dtype):
@@ -159,7 +193,7 @@ class _Entry:
         if isinstance(given, int | float | np.generic):
             dtype = getattr(given, "dtype", None) if ctype is None else stated
             if dtype is not None and (number := self._number(given, dtype)) is not None:
-                return cgutils.alloca_once_value(self._builder, number) if is_pointer else self._extended(number, dtype)
+                return cgutils.alloca_once_value(self.builder, number) if is_pointer else self._extended(number, dtype)
         got = f"an array of {given.dtype}" if isinstance(given, Array) else f"{given!r} of type {type(given).__name__}"
         raise SignatureError(
             f"{where} is {got}, {'whose C type is not stated' if ctype is None else f'but argtypes states {ctype}'}. "
@@ -179,23 +213,19 @@ class _Entry:
         """An integer in at least 32 bits: C functions get narrow ones so."""
         if dtype.kind == "f" or dtype.itemsize >= 4:
             return number
-        return (self._builder.sext if dtype.kind == "i" else self._builder.zext)(number, _I32)
+        return (self.builder.sext if dtype.kind == "i" else self.builder.zext)(number, _I32)
 
-    def call(self, values: list[ir.Value], returns_status: bool) -> str:
+    def call(self, name: str, values: list[ir.Value], returns_status: bool) -> str:
         """Emits the call; returns the whole code."""
         prototype = ir.FunctionType(_I32 if returns_status else ir.VoidType(), [value.type for value in values])
-        status = self._builder.call(self._builder.inttoptr(self._address, prototype.as_pointer()), values)
-        if returns_status:
-            text, number = self._text(f"{self._name} returned the status".encode()), self._builder.sext(status, _I64)
-            with cgutils.if_unlikely(self._builder, self._builder.icmp_signed("!=", status, _I32(0))):
-                self._builder.ret(self._builder.call(self._fail, [self._frame, text, number]))
-        self._builder.ret(_I64(0))
-        return str(self._module)
+        status = self.builder.call(self.builder.inttoptr(self.context, prototype.as_pointer()), values)
+        text = self._text(f"{name} returned the status".encode())
+        return self.finished(status if returns_status else _I32(0), _FAILED, text)
 
     def _text(self, text: bytes) -> ir.Value:
         content = cgutils.make_bytearray(text + b"\0")
-        variable = cgutils.global_constant(self._module, self._module.get_unique_name("text"), content)
-        return self._builder.bitcast(variable, _POINTER)
+        variable = cgutils.global_constant(self.module, self.module.get_unique_name("text"), content)
+        return self.builder.bitcast(variable, _POINTER)
 
 
 def _stated(ctype: Any) -> tuple[np.dtype[Any] | None, bool]:
