@@ -1,8 +1,8 @@
 """Turns the exceptions of a Numba kernel into the error of the one call that they belong to.
 
-Each call has a *record* in native memory: how many exceptions were raised, and the text of the first. The thread that
-runs a part of a call finds its record in thread-specific storage. So it does not matter on which thread an exception is
-raised, nor in which function.
+Each call has a *record* in native memory: how many exceptions were raised, and XLA's error for the first. The thread
+that runs a part of a call finds its record in thread-specific storage. So it does not matter on which thread an
+exception is raised, nor in which function.
 """
 
 from __future__ import annotations
@@ -12,19 +12,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numba
 from llvmlite import binding, ir
 from numba.core import cgutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
-from numba.core.types import int64
 
 from bridge.compat.numba import status_of
-from bridge.ffi.native.abi import ERROR
 from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.exception_text import describe, error_code
-from bridge.ffi.native.object_code import LoadedObject, prepared
-from bridge.ffi.native.words import create_error
+from bridge.ffi.native.exception_text import create_error, describe, error_code
 
 I64, I32, POINTER = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
 
@@ -33,25 +28,21 @@ FAIL = "bridge_fail"
 
 FAIL_TYPE = ir.FunctionType(I64, [I64, I32, POINTER, POINTER])
 
-_TEXT_BYTES = 4096
-
 
 class _Record(ctypes.Structure):
     _fields_ = (
         ("count", ctypes.c_int64),
         ("name", ctypes.c_char_p),
-        ("code", ctypes.c_int64),
+        ("error", ctypes.c_int64),
         ("frame", ctypes.c_int64),
-        ("text", ctypes.c_char * _TEXT_BYTES),
     )
 
 
 RECORD_WORDS = ctypes.sizeof(_Record) // 8
 """Size of the record of a call."""
 
-COUNT, NAME, CODE, FRAME, TEXT = (getattr(_Record, field).offset // 8 for field, _ in _Record._fields_)
-"""Words of a record: number of exceptions, address of the kernel's name, XLA's code for the error, address of XLA's
-call frame, and first word of the text (a C string)."""
+COUNT, NAME, ERROR, FRAME = range(RECORD_WORDS)
+"""Words of a record: number of exceptions, address of the kernel's name, of XLA's error, and of XLA's call frame."""
 
 _REPORT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 
@@ -63,16 +54,15 @@ def _report(address: int, kind: int, value: int, trace: int) -> None:
     record.count += 1
     if record.count > 1:
         return  # others follow from the first, or are like it
-    name = record.name.decode()
-    record.code = error_code(_object(kind) if kind else Exception)
-    try:
-        text = (
-            describe(name, *(_object(each) for each in (kind, value, trace))) if kind else f"{name} raised an exception"
-        )
-    except Exception as error:  # the exception's own code
-        text = f"{name} raised {_object(kind).__name__}, which cannot be described ({type(error).__name__})"
-    encoded = text.encode(errors="replace")[: _TEXT_BYTES - 1].decode(errors="ignore").encode()  # whole characters
-    ctypes.memmove(address + 8 * TEXT, encoded + b"\0", len(encoded) + 1)
+    name, exception = record.name.decode(), [_object(each) for each in (kind, value, trace)]
+    if not kind:
+        text = f"{name} raised an exception"
+    else:
+        try:
+            text = describe(name, *exception)
+        except Exception as error:  # the exception's own code
+            text = f"{name} raised {exception[0].__name__}, which cannot be described ({type(error).__name__})"
+    record.error = create_error(record.frame, text, error_code(exception[0] or Exception))
 
 
 def _object(address: int) -> Any:
@@ -127,7 +117,6 @@ def emit_new_record(builder: ir.IRBuilder, name: str, frame: ir.Value) -> ir.Val
     """Emits a record on the stack, of a kernel's name and a call frame."""
     record = builder.alloca(I64, RECORD_WORDS)
     builder.store(I64(0), word(builder, record, COUNT))
-    builder.store(I64(int(ERROR.INTERNAL)), word(builder, record, CODE))
     builder.store(frame, word(builder, record, FRAME))
     text = cgutils.make_bytearray(name.encode() + b"\0")
     held = cgutils.global_constant(builder.module, "bridge_name", text)
@@ -175,23 +164,7 @@ def _emit_fail(
         context.call_conv.raise_error(builder, api, status)
         _emit_take(builder, record)
         api.gil_release(gil)
-    text = builder.ptrtoint(word(builder, record, TEXT), I64)
-    error_code = builder.load(word(builder, record, CODE))
-    make = builder.inttoptr(I64(_error_function().address), ir.FunctionType(I64, [I64, I64, I64]).as_pointer())
-    builder.ret(builder.call(make, [frame, error_code, text]))
-
-
-@functools.cache
-def _error_function() -> LoadedObject:
-    return prepared(_compile_error_function, "bridge_error")
-
-
-def _compile_error_function() -> Any:
-    @numba.cfunc(int64(int64, int64, int64), error_model="numpy")
-    def failed(frame, error_code, message):
-        return create_error(frame, error_code, message)
-
-    return failed
+    builder.ret(builder.load(word(builder, record, ERROR)))
 
 
 def _emit_take(builder: ir.IRBuilder, record: ir.Value) -> None:
