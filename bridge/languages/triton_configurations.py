@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from bridge.errors import KernelTypeError, SignatureError
 
@@ -79,8 +79,8 @@ def resolved(kernel: Any, values: Mapping[str, Any], config: Any) -> tuple[Any, 
         else:
             for each, heuristic in kernel.values.items():
                 if each not in given:
-                    arrays = {label: _Array(name, label, each) for label in kernel.arg_names}
-                    given[each] = heuristic(arrays | given)
+                    arrays = dict.fromkeys(kernel.arg_names, _ARRAY)
+                    given[each] = _answer(name, each, heuristic, arrays | given)
         kernel = kernel.fn
     if config is not None:
         raise SignatureError(
@@ -89,21 +89,15 @@ def resolved(kernel: Any, values: Mapping[str, Any], config: Any) -> tuple[Any, 
     return kernel, given
 
 
-class _Array:
-    """Stands for an array that a heuristic may compare with None; its type is known when the call is traced."""
+_ARRAY = object()
+"""Stands for an array that a heuristic may compare with None; its type is known when the call is traced."""
 
-    def __init__(self, kernel: str, array: str, value: str):
-        self._text = (
-            f"{kernel}: the heuristic of {value!r} needs {array!r}, which is passed as an array, whose type is not "
-            f"known yet. Pass {value}=... by name; or {array}=..., if it is no array."
-        )
 
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise SignatureError(self._text)
-
-    __bool__ = __index__ = __len__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __mod__ = __rmod__ = __mul__ = __rmul__ = __add__ = __radd__ = __sub__ = __rsub__ = __floordiv__ = _refuse
-    __hash__ = None  # type: ignore[assignment]
-
-    def __getattr__(self, _: str) -> NoReturn:
-        self._refuse()
+def _answer(kernel: str, name: str, heuristic: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> Any:
+    try:
+        return heuristic(given)
+    except Exception as error:
+        raise SignatureError(
+            f"{kernel}: the heuristic of {name!r} raised {type(error).__name__}: {error}. It gets the values that are "
+            f"passed by name, and of arrays only whether they are None. Pass {name}=... by name."
+        ) from error

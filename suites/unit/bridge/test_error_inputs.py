@@ -470,7 +470,7 @@ TRITON = [
     signature("config is 3, expected one of its triton.Config objects", wrap_autotuned),
     signature(r"has a hook: Python .* pass the kernel inside it \(kernel.fn\)", wrap_autotuned, pre_hook=print),
     signature("block_copy: config is 3, but the kernel is not under triton.autotune", wrap_triton, config=3),
-    signature("the heuristic of 'BLOCK' needs 'x', which is passed as an array, .* Pass BLOCK=", wrap_heuristic),
+    signature("the heuristic of 'BLOCK' raised AttributeError.* Pass BLOCK=", wrap_heuristic),
     *(signature(r"outputs is .*, expected different names of its pointers: \['x', 'out'\]", wrap_triton, outputs=each)
         for each in ("out", ["out", "out"], ["n"])),
     signature(r"block_copy\(x, out, n, BLOCK\) got no value for 'BLOCK'", triton_kernel, block_copy, OUT, grid=1),
