@@ -7,10 +7,8 @@ own, and JAX's tables hold its rules. New operators have less to write with :cla
 from __future__ import annotations
 
 import functools
-import statistics
-import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax.extend.core import Primitive
@@ -29,16 +27,6 @@ def operators(*tags: str) -> dict[str, BraineventOperator]:
     return {name: each for name, each in OPERATORS.items() if each.tags.issuperset(tags)}
 
 
-class Timing(NamedTuple):
-    """What :meth:`BraineventOperator.benchmark` found for a backend: milliseconds of a call, or why there are none."""
-
-    configuration: str
-    backend: str
-    mean_ms: float | None
-    min_ms: float | None
-    error: str | None = None
-
-
 class BraineventOperator(_Operator):
     """An operator with brainevent's methods, see :class:`bridge.XLACustomKernel` for the others.
 
@@ -52,7 +40,6 @@ class BraineventOperator(_Operator):
         self.__doc__ = doc
         self.primitive, self.tags = Primitive(name), frozenset[str]()
         self._call: Callable[..., Any] | None = None
-        self._benchmark_data: Callable[..., Any] | None = None
         self.primitive.multiple_results = True
         self.primitive.def_impl(self._run)
         self.primitive.def_abstract_eval(lambda *args, outs, **parameters: outs)
@@ -133,7 +120,7 @@ class BraineventOperator(_Operator):
         ad.primitive_transposes[self.primitive] = rule
 
     def def_call(self, function: Callable[..., Any]) -> None:
-        """Declares the function that users call, which :meth:`call` and :meth:`benchmark` run."""
+        """Declares the function that users call, which :meth:`call` runs."""
         self._call = function
 
     def call(self, *args: Any, **keywords: Any) -> Any:
@@ -147,30 +134,7 @@ class BraineventOperator(_Operator):
         self.tags = frozenset(tags)
 
     def def_benchmark_data(self, function: Callable[..., Any]) -> None:
-        """Declares ``function(platform=)``, whose results have ``name``, ``args`` and ``kernel_kwargs``."""
-        self._benchmark_data = function
-
-    def benchmark(
-        self, *, platform: str, n_warmup: int = 5, n_runs: int = 20, backends: Sequence[str] | None = None
-    ) -> list[Timing]:
-        """Times the function of :meth:`def_call` on the data of :meth:`def_benchmark_data`, with each backend."""
-        if self._benchmark_data is None:
-            raise ValueError(f"{self.name} has no data to measure with. Declare them with def_benchmark_data.")
-        found = []
-        for each in self._benchmark_data(platform=platform):
-            for backend in backends or self.available_backends(platform):
-                run = jax.jit(functools.partial(self.call, backend=backend, **each.kernel_kwargs))
-                seconds = []
-                try:
-                    for _ in range(n_warmup + n_runs):
-                        start = time.perf_counter()
-                        jax.block_until_ready(run(*each.args))
-                        seconds.append(1e3 * (time.perf_counter() - start))
-                    timed = seconds[n_warmup:]
-                    found.append(Timing(each.name, backend, statistics.mean(timed), min(timed)))
-                except Exception as error:  # the other backends are measured all the same
-                    found.append(Timing(each.name, backend, None, None, f"{type(error).__name__}: {error}"))
-        return found
+        """Takes what brainevent measures with, and ignores it: ``tune`` takes the arguments of a call."""
 
 
 XLACustomKernel = BraineventOperator
