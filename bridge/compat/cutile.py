@@ -1,17 +1,18 @@
-"""Reads what cuTile does not promise to keep: the parameters and options of a kernel, and its IR as text."""
+"""Reads what cuTile does not promise to keep: the parameters and options of a kernel, and its IR as text.
+
+- `_annotated_function`: Has a kernel's function and parameters. Public attributes would do.
+- `_compiler_options`: Are part of the identity of the machine code. A public attribute would do.
+- `_bytecode_to_mlir_text, _find_tileirdisasm_bin`: Print the IR, which identifies a kernel. A public one would do.
+- `cutile_python_v2`: An array is an address, extents and strides in the index type. A public description would do.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bridge.compat.library import Library
+from bridge.compat.library import Library, reasons
 
-LIBRARY = Library("cuda-tile", "1.7", "1.7", {
-    "_annotated_function": "Has a kernel's function and parameters. Public attributes would do.",
-    "_compiler_options": "Are part of the identity of the machine code. A public attribute would do.",
-    "_bytecode_to_mlir_text, _find_tileirdisasm_bin": "Print the IR, which identifies a kernel. A public one would do.",
-    "cutile_python_v2": "An array is an address, extents and strides in the index type. A public description would do.",
-})  # fmt: skip
+LIBRARY = Library("cuda-tile", "1.7", "1.7", reasons(__doc__))
 
 
 def annotated(kernel: Any) -> Any:

@@ -1,4 +1,11 @@
-"""Reads what Triton does not promise to keep: its IR of a kernel, the driver that it asks for the GPU, its PTX."""
+"""Reads what Triton does not promise to keep: its IR of a kernel, the driver that it asks for the GPU, its PTX.
+
+- `_C.libtriton.ir, ASTSource.make_ir, load_dialects, get_codegen_implementation, get_module_map`: Give the IR of a
+  kernel (`str_nodebug`), which identifies it. A public function would do.
+- `ASTSource.hash`: Ours follows from the IR. Unnecessary once Triton's key tells apart tuples of functions.
+- `_active`: Code that asks for the chip gets the one it is compiled for. A public way to set a target would do.
+- `.entry in PTX`: Scratch pointers are the last parameters. A public list of a kernel's parameters would do.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +19,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from bridge.compat.library import Library
+from bridge.compat.library import Library, reasons
 
-LIBRARY = Library("triton", "3.6", "3.9", {
-    "_C.libtriton.ir, ASTSource.make_ir, load_dialects, get_codegen_implementation, get_module_map": "Give "
-    "the IR of a kernel (`str_nodebug`), which identifies it. A public function would do.",
-    "ASTSource.hash": "Ours follows from the IR. Unnecessary once Triton's key tells apart tuples of functions.",
-    "_active": "Code that asks for the chip gets the one it is compiled for. A public way to set a target would do.",
-    ".entry in PTX": "Scratch pointers are the last parameters. A public list of a kernel's parameters would do.",
-})  # fmt: skip
+LIBRARY = Library("triton", "3.6", "3.9", reasons(__doc__))
 
 
 @functools.cache

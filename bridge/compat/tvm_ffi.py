@@ -1,4 +1,7 @@
-"""Reads the error that a function of TVM-FFI raised, whose layout is public in C++ alone."""
+"""Reads the error that a function of TVM-FFI raised, whose layout is public in C++ alone.
+
+- `TVMFFIErrorCell`: Follows 24 bytes of TVMFFIObject in an error. A C function that finds it would do.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,9 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from bridge.compat.library import Library
+from bridge.compat.library import Library, reasons
 
-LIBRARY = Library("apache-tvm-ffi", "0.1", "0.1", {
-    "TVMFFIErrorCell": "Follows 24 bytes of TVMFFIObject in an error. A C function that finds it would do.",
-})  # fmt: skip
+LIBRARY = Library("apache-tvm-ffi", "0.1", "0.1", reasons(__doc__))
 
 
 class _ErrorCell(ctypes.Structure):
