@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.metadata
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -71,6 +72,13 @@ def included_by(source: str, folders: Sequence[str]) -> Included | None:
                 if toolkit is None:
                     pending.append((content.decode("latin-1"), (os.path.dirname(path), *folders)))
     return Included(sha.hexdigest(), complete)
+
+
+def header_versions(package: str) -> tuple[str, ...]:
+    """The versions of the headers that come with a package and with NVRTC."""
+    from cuda.bindings import nvrtc
+
+    return importlib.metadata.version(package), *map(str, nvrtc.nvrtcVersion()[1:])
 
 
 _VERSIONS = {"cuda.h": b"#define CUDA_VERSION", "cub/version.cuh": b"#define CUB_VERSION"}

@@ -15,7 +15,7 @@ import numpy as np
 
 from bridge.cuda.carried_cubins import Cubin, launch_of_words
 from bridge.cuda.cubins import CubinLanguage, Launched
-from bridge.cuda.includes import included_by
+from bridge.cuda.includes import header_versions, included_by
 from bridge.cuda.launch_shape import alignments, check_alignment, launch_shape
 from bridge.errors import KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
@@ -189,34 +189,23 @@ def define(source: str, name: str, options: tuple[tuple[str, Any], ...]) -> CppD
 _PLACES = ("include_path", "pre_include", "name")
 """Options that name files. The content of the files counts, and not where they are."""
 
-_PRECOMPILED = ("pch", "create_pch", "use_pch", "pch_dir")
-
 
 def _code(source: str, name: str, options: tuple[tuple[str, Any], ...]) -> str | None:
     """Everything that the compiler reads; None if only the compiler knows which files these are."""
     given = dict(options)
-    if any(given.get(option) for option in _PRECOMPILED):
-        return None
     folders = _listed(given.get("include_path"))
     first = "".join(f'#include "{file}"\n' for file in _listed(given.get("pre_include")))
     here = os.path.dirname(given.get("name") or "") or os.curdir
     included = included_by(first + source, [here, *folders, *_toolkit_folders()])
     if included is None:
         return None
-    versions = None if included.is_complete else _compiler_versions()
+    versions = None if included.is_complete else header_versions("cuda-core")
     passed = tuple((option, value) for option, value in options if option not in _PLACES)
     return repr((source, name, passed, included.digest, versions))
 
 
 def _listed(value: Any) -> tuple[str, ...]:
     return tuple(map(os.fspath, (value,) if isinstance(value, str | os.PathLike) else value or ()))
-
-
-def _compiler_versions() -> tuple[Any, ...]:
-    """The versions of the headers that come with the compiler."""
-    from cuda.bindings import nvrtc
-
-    return nvrtc.nvrtcVersion()[1:], _compiler().__version__
 
 
 @functools.cache
@@ -370,12 +359,12 @@ def _compiler() -> Any:
 def _compiler_options(name: str, options: Any) -> tuple[tuple[str, Any], ...]:
     """Compiler options in a form that can be compared: sorted, with tuples instead of lists."""
     try:
-        given = dict(options or {})
-        values = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-        hash(("".join(values), *values.values()))  # fails where a key is no string, or a value has no hash
+        given = sorted(dict(options or {}).items())
+        values = tuple((str(key), tuple(value) if isinstance(value, list) else value) for key, value in given)
+        hash(values)
     except (TypeError, ValueError) as error:
         raise SignatureError(
             f"{name}: options is {options!r}, expected a mapping from fields of cuda.core.ProgramOptions to "
             "values that are hashable: numbers, strings, lists of them."
         ) from error
-    return tuple(sorted(values.items()))
+    return values

@@ -11,15 +11,14 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 import jax.numpy as jnp
 
-from bridge.cuda.includes import included_by
+from bridge.cuda.includes import header_versions, included_by
 from bridge.cuda.launch_shape import LaunchShape
 from bridge.cuda.machine_code import check_launch
-from bridge.errors import BridgeError, KernelCompileError
+from bridge.errors import BridgeError
 from bridge.ffi.cuda import driver
 from bridge.kernel.arguments import ArrayType
 from bridge.kernel.language import Definition
@@ -48,10 +47,6 @@ class CudaDefinition(Definition):
         return bool(self.dispatcher.targetoptions.get("debug"))
 
 
-def _again(dispatcher: Any) -> Any:
-    return type(dispatcher)(dispatcher.py_func, targetoptions=dispatcher.targetoptions)
-
-
 def numba_type(array: ArrayType) -> Any:
     """Numba-CUDA's type of a C-contiguous array."""
     from numba.cuda import types
@@ -75,8 +70,7 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
         dispatcher = definition.dispatcher
         compat.check_layout()
         if not compat.takes_new_types(dispatcher):
-            check_declared(definition, array_types)
-            dispatcher = _again(dispatcher)
+            dispatcher = type(dispatcher)(dispatcher.py_func, targetoptions=dispatcher.targetoptions)
         return compile_now(dispatcher, (*array_types, *defaults(definition, len(array_types), types)))
     except (BridgeError, Warning):
         raise
@@ -93,30 +87,9 @@ def defaults(definition: CudaDefinition, count: int, types: Any) -> tuple[Any, .
     return tuple(types.Omitted(each.default) for each in parameters[count:] if each.default is not each.empty)
 
 
-def check_declared(definition: CudaDefinition, array_types: Sequence[Any]) -> None:
-    """Raises KernelCompileError if a kernel with explicit signatures has none of these dtypes and ranks."""
-    declared = list(definition.dispatcher.overloads)
-    for signature in declared:
-        if [(t.dtype, t.ndim) for t in signature] == [(t.dtype, t.ndim) for t in array_types]:
-            return
-    raise KernelCompileError(
-        f"{definition.name} is declared for {'; '.join(map(str, declared))}, but was called with {array_types}. "
-        "Convert the arguments, or declare this signature too."
-    )
-
-
 def compile_now(dispatcher: Any, array_types: tuple[Any, ...]) -> Any:
-    """The compiled kernel of a dispatcher for these types, which carries its code, see :func:`code_of`.
-
-    Linked files are part of the code. So a kernel that was linked before, without the bridge, is linked again: its
-    files may have changed since.
-    """
-    from bridge.compat import numba_cuda as compat
-
-    was_compiled = array_types in dispatcher.overloads
+    """The compiled kernel of a dispatcher for these types, which carries its code, see :func:`code_of`."""
     compiled = dispatcher.compile(array_types)
-    if was_compiled and compat.code(compiled).files and _CODE not in vars(compiled):
-        compiled = dispatcher.overloads[array_types] = _again(dispatcher).compile(array_types)
     code_of(compiled)
     return compiled
 
@@ -188,20 +161,13 @@ def _linked_code(file: Any) -> str | None:
     included = included_by(content.decode("latin-1"), [os.curdir, *_search_paths()])
     if included is None:
         return None
-    return f"{kind} {digest} {included.digest} {() if included.is_complete else _versions()}"
+    return f"{kind} {digest} {included.digest} {() if included.is_complete else header_versions('numba-cuda')}"
 
 
 def _search_paths() -> list[str]:
     from numba.cuda import config
 
     return [path for path in (config.CUDA_NVRTC_EXTRA_SEARCH_PATHS or "").split(":") if path]
-
-
-def _versions() -> tuple[str, ...]:
-    """The versions of the headers that come with Numba-CUDA and its compiler."""
-    from cuda.bindings import nvrtc
-
-    return version("numba-cuda"), *map(str, nvrtc.nvrtcVersion()[1:])
 
 
 def name_of(compiled: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from bridge.errors import KernelCompileError, KernelTypeError
+from bridge.cuda.cubins import of_arrays
+from bridge.errors import KernelTypeError
 from bridge.ffi.cuda.devices import local_ordinals
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CUDA_HOST
-from bridge.kernel.arguments import Signature
+from bridge.kernel.arguments import Signature, parameter_names
 from bridge.kernel.definitions import DEFINITIONS
 from bridge.kernel.language import Compiled, Definition, NativeLanguage
-from bridge.kernel.references import array_hint, references
 from bridge.kernel.wrapper import says_its_call, wrap
 from bridge.languages.numba_cuda.array_parameters import DTYPES, array_shapes
 from bridge.table import LANGUAGES, require_cuda
@@ -58,7 +57,6 @@ def numba_cuda_callable(
         ImportError: numba-cuda is not installed, or there is no NVIDIA GPU.
         KernelTypeError: ``func`` is not a Python function.
         SignatureError: As for :func:`bridge.numba_kernel`.
-        KernelCompileError: When called: a kernel that ``func`` launches takes a JAX array from its closure or globals.
         RecordingError: With ``replay=True``, when called: ``func`` synchronised, copied, used another stream, launched
             a kernel that is compiled with ``debug=True``, or raised. It does not matter where it did so, nor whether it
             caught the error.
@@ -104,10 +102,6 @@ class CallableOptions(msgspec.Struct, frozen=True):
 
 
 class _Callables(NativeLanguage[CallableDefinition, CallableOptions]):
-    def check(self, definition: CallableDefinition, options: CallableOptions, signature: Signature) -> None:
-        super().check(definition, options, signature)
-        _check_kernels(definition.launcher)
-
     def compile(
         self, definition: CallableDefinition, options: CallableOptions, signature: Signature, platform: str
     ) -> Compiled:
@@ -144,26 +138,7 @@ def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
     return Compiled(recording.content, lambda: plan, scratch=recording.temporaries)
 
 
-def _check_kernels(function: types.FunctionType) -> None:
-    """Refuses kernels that refer to a JAX array. The function itself may, to pass the array to a kernel.
-
-    Raises:
-        KernelCompileError: There is such a kernel.
-    """
-    for value in references(function).values():
-        if isinstance(kernel := getattr(value, "py_func", None), types.FunctionType) and (hint := array_hint(kernel)):
-            raise KernelCompileError(f"{function.__name__} cannot launch {kernel.__name__}:{hint}")
-
-
 def _without_stream(function: types.FunctionType) -> Callable[..., Any]:
     """A function with the parameters of ``function`` except the stream, which the caller does not pass."""
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())
-    if parameters and parameters[-1].kind is not inspect.Parameter.VAR_POSITIONAL:
-        parameters.pop()
-
-    def stand_in(*args: Any) -> None: ...
-
-    stand_in.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    stand_in.__doc__ = function.__doc__
-    return stand_in
+    names, any_number = parameter_names(function)
+    return function if any_number else of_arrays(function, names[:-1])
