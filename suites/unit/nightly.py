@@ -15,7 +15,6 @@ DEEP = (
     "suites/unit/suites/test_ways.py",
     "suites/unit/suites/test_gpu_kernels_compile.py",
     # Both dtypes of 16 bits, where one says it.
-    "suites/unit/bridge/test_numba_half.py::TestTransformations::test_export_and_a_kernel_in_numbas_cache",
     "suites/unit/bridge/test_numba_half.py::test_a_kernel_gives_what_the_same_lines_give_in_float32[bfloat16",
     "suites/unit/bridge/test_numba_half.py::test_a_kernel_gives_what_the_same_lines_give_in_float32[float16-reductions",
     # Threads, processes that die, leaks.

@@ -1,8 +1,8 @@
 """What identifies a CUDA kernel: its compiled code, on machines without a GPU too."""
 
 import json
-import linecache
 
+import numpy as np
 import pytest
 
 from bridge import KernelCompileError
@@ -25,53 +25,44 @@ def code(dispatcher, kinds=(X, OUT)):
         return code_of(compile_now(dispatcher, kinds))
 
 
-HEADER = """
-import math, types as python_types
-import numpy as np
-from numba import cuda, types
-from numba.cuda.extending import overload
-"""
+def device_function(value):
+    @cuda.jit(device=True)
+    def inner(x):
+        return x * value
+
+    @cuda.jit
+    def kernel(x, out):
+        out[0] = inner(x[0])
+
+    return kernel
+
+
+def global_array(value):
+    scales = np.array([value, 1.0])
+
+    @cuda.jit
+    def kernel(x, out):
+        out[0] = x[0] * scales[0]
+
+    return kernel
+
+
+def quotient(x, out):
+    out[0] = x[0] / 3.1
+
 
 KINDS = {
-    "device function": "@cuda.jit(device=True)\ndef inner(x): return x * VALUE\n@cuda.jit(device=True)\n"
-    "def work(x): return inner(x)",
-    "global array": "SCALES = np.array([VALUE, 1.0])\ndef work(x): return x * SCALES[0]",
-    "overload": "def work(x): return x\n@overload(work, target='cuda')\ndef _(x):\n"
-    "    def work(x): return x * VALUE\n    return work",
-    "fastmath": "OPTIONS['fastmath'] = VALUE > 2\ndef work(x): return x / 3.1",
-    "launch bounds": "OPTIONS['launch_bounds'] = int(32 * VALUE)\ndef work(x): return x",
+    "device function": device_function,
+    "global array": global_array,
+    "fastmath": lambda value: cuda.jit(fastmath=value > 2)(quotient),
+    "launch bounds": lambda value: cuda.jit(launch_bounds=int(32 * value))(quotient),
 }
-"""What a kernel may depend on. ``work(x)`` is what it calls."""
-
-KERNEL = """
-if not hasattr(work, "py_func") and isinstance(work, python_types.FunctionType) and KIND not in ("overload",):
-    work = cuda.jit(device=True, **{k: v for k, v in OPTIONS.items() if k in ("opt", "fastmath")})(work)
-
-@cuda.jit(**OPTIONS)
-def kernel(x, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = work(x[i])
-"""
-
-
-def source_of(kind, value):
-    """A program that defines the dispatcher ``kernel``."""
-    return f"{HEADER}\nKIND, OPTIONS = {kind!r}, {{}}\n{KINDS[kind]}\n{KERNEL}".replace("VALUE", repr(value))
-
-
-def dispatcher_of(kind, value):
-    source = source_of(kind, value)
-    name = f"<{kind} {value}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    namespace = {"__name__": "drawn"}
-    exec(compile(source, name, "exec"), namespace)
-    return namespace["kernel"]
+"""What a kernel may depend on: a kernel by a value."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_dependency_is_another_code_and_the_same_one_is_not(kind):
-    first, again, other = (code(dispatcher_of(kind, value)) for value in (2.0, 2.0, 3.0))
+    first, again, other = (code(KINDS[kind](value)) for value in (2.0, 2.0, 3.0))
     assert first == again != other
     assert first is not None
 
@@ -93,10 +84,10 @@ def test_the_message_of_an_exception_counts_for_it_is_not_in_the_machine_code():
 PROCESS = """
 import json, random, sys
 from bridge.kernel.language import Compiled
-from suites.unit.bridge.test_cuda_identity import KINDS, code, dispatcher_of
+from suites.unit.bridge.test_cuda_identity import KINDS, code
 kinds = list(KINDS)
 random.Random(int(sys.argv[1])).shuffle(kinds)
-print(json.dumps({kind: Compiled(code(dispatcher_of(kind, 2.0)), None).identity for kind in kinds}))
+print(json.dumps({kind: Compiled(code(KINDS[kind](2.0)), None).identity for kind in kinds}))
 """
 
 
@@ -190,7 +181,6 @@ class TestCudaCpp:
         assert self.define(tmp_path, 2, pre_include=str(tmp_path / "first.h")).code not in (first.code, before)
 
     def test_what_only_the_compiler_knows_belongs_to_this_process(self, tmp_path):
-        assert self.define(tmp_path, 2, pch=True).code is None
         assert self.define(tmp_path, 2, source="#define A <b.h>\n#include A\n").code is None
 
     def test_a_header_that_changed_since_it_was_wrapped_is_an_error(self, tmp_path):

@@ -47,7 +47,6 @@ extern "C" __global__ void f(const float* x, float* out) {
     wait();
     out[0] = a[1];
 }
-extern "C" __global__ void plain(const float* x, float* out) { out[0] = x[0]; }
 """
 
 
@@ -72,10 +71,13 @@ class TestAnywhere:
             assert (content[:4], symbol, cooperative) == (b"\x7fELF", "_Z5scaleIfEvPKT_PS0_S0_i", False)
 
     def test_the_headers_of_cuda_and_cccl_are_found(self):
-        for name, synchronises in (("f", True), ("plain", False)):
-            definition = define(HEADERS, name, ())
-            assert definition.code is not None
-            assert definition.compile("sm_90").is_cooperative == synchronises
+        definition = define(HEADERS, "f", ())
+        assert definition.code is not None
+        assert definition.compile("sm_90").is_cooperative
+
+    def test_a_function_of_its_own_does_not_wait_for_the_grid_of_another_one(self):
+        ptx = ".entry waits()\n{\n mov %r1, %envreg1;\n}\n.entry plain()\n{\n ret; // %envreg1\n}\n"
+        assert [cuda_cpp.synchronises_grid(ptx, name) for name in ("waits", "plain")] == [True, False]
 
     def test_headers_that_the_packages_lack_are_those_of_the_toolkit(self, monkeypatch, tmp_path):
         packages, toolkit = tmp_path / "packages", tmp_path / "toolkit"

@@ -3,8 +3,6 @@
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bridge import LaunchError
 from bridge.cuda.launch_shape import LaunchShape, check_covers, check_limits, launch_shape
@@ -26,15 +24,6 @@ from bridge.ffi.cuda.devices import Limits
 )
 def test_arguments_become_a_grid_and_a_block(arguments, grid, block):
     assert launch_shape("k", **arguments) == LaunchShape(grid, block, 0)
-
-
-@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=3), st.integers(1, 1024))
-def test_launch_dims_are_covered_by_blocks_within_the_limit(dims, threads):
-    shape = launch_shape("k", launch_dims=tuple(dims), threads_per_block=threads)
-    assert np.prod(shape.block) <= threads
-    for extent, blocks, size in zip([*dims, 1, 1], shape.grid, shape.block, strict=False):
-        assert blocks * size >= extent
-        assert (blocks - 1) * size < extent or extent == blocks == 0
 
 
 @pytest.mark.parametrize(
