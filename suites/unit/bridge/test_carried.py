@@ -169,11 +169,7 @@ def test_code_that_calls_what_a_server_lacks_does_not_end_it(monkeypatch):
         held_by(X).load()
 
 
-NEEDS = """
-from suites.unit.bridge.test_carried import CALLS, held
-import msgspec
-print(*msgspec.msgpack.decode(held(CALLS["thrice"])[0].content)["features"])
-"""
+NEEDS = "from bridge.compat.numba import processor_features; print(*processor_features())"
 
 
 def test_the_features_that_code_needs_are_those_that_it_was_compiled_with():

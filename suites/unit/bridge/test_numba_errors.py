@@ -10,7 +10,6 @@ import pytest
 
 from bridge import KernelCompileError, KernelTypeError, SignatureError, numba_kernel
 from suites.unit.bridge import kernels
-from suites.unit.processes import run
 
 Spec = jax.ShapeDtypeStruct
 OUT = Spec((3,), np.float32)
@@ -162,11 +161,11 @@ def test_what_is_no_kernel_but_can_become_one_is_told_how(given, cure):
         numba_kernel(given(), OUT)
 
 
-def test_numba_without_its_compiler_is_told_from_a_missing_decorator():
-    program = "import bridge, numba; bridge.numba_kernel(numba.njit(lambda x, out: None), None)"
-    assert "NUMBA_DISABLE_JIT=1 makes numba.njit return" in run("-c", program, NUMBA_DISABLE_JIT="1").stderr
-    with pytest.raises(KernelTypeError, match=r"expected a function decorated with numba.njit. Decorate it."):
-        numba_kernel(lambda x, out: None, OUT)
+def test_numba_without_its_compiler_is_told_from_a_missing_decorator(monkeypatch):
+    for disabled, why in ((0, "Decorate it"), (1, "NUMBA_DISABLE_JIT=1 makes numba.njit return")):
+        monkeypatch.setattr(numba.config, "DISABLE_JIT", disabled)
+        with pytest.raises(KernelTypeError, match=rf"expected a function decorated with numba\.njit\. {why}"):
+            numba_kernel(numba.njit(lambda x, out: None) if disabled else (lambda x, out: None), OUT)
 
 
 class TestExceptions:
