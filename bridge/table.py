@@ -73,7 +73,7 @@ _CPU, _GPU = {"cpu": Standing.REGULAR}, {"cuda": Standing.REGULAR}
 _BOTH = {"cpu": Standing.ONE_THREAD, "cuda": Standing.REGULAR}
 _HERE = "bridge.languages"
 _CUDA = ("jax[cuda13]", "numba-cuda[cu13]>=0.30.4", "cuda-core>=0.5.1", "numpy<2.5")
-_WARP, _TVM = ("warp-lang>=1.13.0",), ("apache-tvm-ffi>=0.1",)
+_WARP, _TVM = ("warp-lang>=1.19.0",), ("apache-tvm-ffi>=0.1",)
 
 LANGUAGES = {
     language.name: language

@@ -15,7 +15,7 @@ import warp as wp
 
 from bridge.compat.library import Library
 
-LIBRARY = Library("warp-lang", "1.13", "1.19", {
+LIBRARY = Library("warp-lang", "1.19", "1.19", {
     "_src.context, runtime.core": "Generates the C++ of a kernel, and loads it. Public functions that do would do.",
     "_codegen_lock": "No other thread generates code meanwhile. Unnecessary once Warp locks what it generates.",
     "_live_kernels, _get_live_kernels": "A module holds one kernel. A public function that compiles one would do.",
