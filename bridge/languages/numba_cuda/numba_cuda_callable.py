@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -70,25 +69,10 @@ def numba_cuda_callable(
             f"numba_cuda_callable got {func!r} of type {type(func).__name__}, expected a Python function that takes "
             "the inputs, the outputs and a stream. For one kernel decorated with numba.cuda.jit use numba_cuda_kernel."
         )
-    definition = DEFINITIONS.define(LANGUAGE, id(func), lambda: CallableDefinition.of(func))
+    definition = DEFINITIONS.define(LANGUAGE, id(func), lambda: Definition(func.__name__, _without_stream(func), func))
     return wrap(
         LANGUAGE, definition, CallableOptions(bool(replay)), outs, vmap_method, input_output_aliases, has_side_effect
     )
-
-
-@dataclass(frozen=True, eq=False)
-class CallableDefinition(Definition):
-    """A Python function that launches kernels.
-
-    Attributes:
-        launcher: The function, called with the arrays and a stream.
-    """
-
-    launcher: types.FunctionType
-
-    @classmethod
-    def of(cls, function: types.FunctionType) -> CallableDefinition:
-        return cls(function.__name__, _without_stream(function), function, function)
 
 
 class CallableOptions(msgspec.Struct, frozen=True):
@@ -101,14 +85,21 @@ class CallableOptions(msgspec.Struct, frozen=True):
     replay: bool
 
 
-class _Callables(NativeLanguage[CallableDefinition, CallableOptions]):
+class _Callables(NativeLanguage[Definition, CallableOptions]):
     def compile(
-        self, definition: CallableDefinition, options: CallableOptions, signature: Signature, platform: str
+        self, definition: Definition, options: CallableOptions, signature: Signature, platform: str
     ) -> Compiled:
         if options.replay:
             return _record(definition, signature)
-        # A Python function belongs to its process.
-        return Compiled(None, lambda: _plan_calls(definition, signature), target=CUDA_HOST)
+
+        def load() -> HostPlan:
+            """The plan that runs the function at each call."""
+            from bridge.languages.numba_cuda.caller import Caller
+
+            assert definition.source_function is not None
+            return Caller(definition.name, definition.source_function, array_shapes(signature)).plan()
+
+        return Compiled(None, load, target=CUDA_HOST)  # a Python function belongs to its process
 
 
 LANGUAGE = _Callables(
@@ -120,20 +111,14 @@ LANGUAGE = _Callables(
 )
 
 
-def _plan_calls(definition: CallableDefinition, signature: Signature) -> HostPlan:
-    """The plan that runs the function at each call."""
-    from bridge.languages.numba_cuda.caller import Caller
-
-    return Caller(definition.name, definition.launcher, array_shapes(signature)).plan()
-
-
-def _record(definition: CallableDefinition, signature: Signature) -> Compiled:
+def _record(definition: Definition, signature: Signature) -> Compiled:
     """The plan that replays the launches of the function, which are recorded now."""
     from bridge.languages.numba_cuda.recording import record
 
     may_launch_nothing = all(0 in output.shape for output in signature.outputs)
-    shapes = array_shapes(signature)
-    recording = record(definition.name, definition.launcher, shapes, local_ordinals()[0], may_launch_nothing)
+    function, shapes = definition.source_function, array_shapes(signature)
+    assert function is not None
+    recording = record(definition.name, function, shapes, local_ordinals()[0], may_launch_nothing)
     plan = DevicePlan(recording.launches, alive=(definition, recording.alive))
     return Compiled(recording.content, lambda: plan, scratch=recording.temporaries)
 
