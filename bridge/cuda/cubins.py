@@ -49,6 +49,12 @@ class Number(NamedTuple):
     word: int
     is_divisible: bool
 
+    @classmethod
+    def of(cls, parameter: str, value: Any) -> Number:
+        """A NumPy scalar."""
+        word = int.from_bytes(value.tobytes().ljust(WORD_BYTES, b"\0"), "little", signed=True)
+        return cls(parameter, value.dtype.name, word, value.dtype.kind in "iu" and int(value) % ALIGNMENT == 0)
+
     @property
     def size(self) -> int:
         """Bytes of it."""
@@ -150,8 +156,7 @@ def number(
             f"{f' that fits {asked}' if asked else ''}. "
             f"Pass what varies as an array, and annotate other values with {constant}."
         )
-    word = int.from_bytes(typed.tobytes().ljust(WORD_BYTES, b"\0"), "little", signed=True)
-    return Number(parameter, typed.dtype.name, word, typed.dtype.kind in "iu" and int(typed) % ALIGNMENT == 0)
+    return Number.of(parameter, typed)
 
 
 def of_arrays(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., None]:

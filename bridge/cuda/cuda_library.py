@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -95,24 +95,21 @@ def _architectures() -> tuple[str, ...]:
 
 
 def _nvcc() -> str:
-    for found in _places():
-        if found and os.access(found, os.X_OK):
-            return found
-    raise CudaUnavailableError(
-        "cuda_library compiles with nvcc, which is not on the PATH, in CUDA_HOME, or named by the variable NVCC. "
-        "Install CUDA's toolkit, or: pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl."
-    )
-
-
-def _places() -> Iterator[str | None]:
-    if named := os.environ.get("NVCC"):
-        yield shutil.which(named)
-    yield shutil.which("nvcc")
-    for home in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
-        yield home and os.path.join(home, "bin", "nvcc")
-    packages = importlib.util.find_spec("nvidia")
-    for folder in (packages and packages.submodule_search_locations) or ():
-        yield from map(str, sorted(Path(folder).glob("*/bin/nvcc"), reverse=True))
+    homes = os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"
+    package = importlib.util.find_spec("nvidia")
+    folders = (package and package.submodule_search_locations) or ()
+    places = [
+        os.environ.get("NVCC"),
+        "nvcc",
+        *(os.path.join(home, "bin", "nvcc") for home in homes if home),
+        *(str(each) for folder in folders for each in sorted(Path(folder).glob("*/bin/nvcc"), reverse=True)),
+    ]
+    if (nvcc := next(filter(None, (shutil.which(each) for each in places if each)), None)) is None:
+        raise CudaUnavailableError(
+            "cuda_library compiles with nvcc, which is not on the PATH, in CUDA_HOME, or named by the variable NVCC. "
+            "Install CUDA's toolkit, or: pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl."
+        )
+    return nvcc
 
 
 def _key(source: Path, options: Sequence[str], folders: Sequence[str], nvcc: str) -> str:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from bridge.cuda.carried_cubins import Cubin, launch_of_words
-from bridge.cuda.cubins import CubinLanguage, Launched
+from bridge.cuda.cubins import CubinLanguage, Launched, Number
 from bridge.cuda.includes import header_versions, included_by
 from bridge.cuda.launch_shape import alignments, check_alignment, launch_shape
 from bridge.errors import KernelCompileError, KernelTypeError, SignatureError
@@ -113,18 +112,6 @@ def cuda_raw_kernel(
     return wrap(LANGUAGE, definition, cpp_options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
-class Scalar(msgspec.Struct, frozen=True):
-    """A value that follows the arrays of a launch.
-
-    Attributes:
-        dtype: Name of its dtype.
-        content: Its memory.
-    """
-
-    dtype: str
-    content: bytes
-
-
 class CppOptions(Launched, frozen=True):
     """How a function is launched.
 
@@ -133,7 +120,7 @@ class CppOptions(Launched, frozen=True):
         alignment: Bytes of which the address of each array must be a multiple.
     """
 
-    scalars: tuple[Scalar, ...]
+    scalars: tuple[Number, ...]
     alignment: int = 1
 
 
@@ -259,19 +246,19 @@ LANGUAGE = _CudaCpp(
 def launch_of(name: str, options: CppOptions, signature: Signature, cooperative: bool) -> Launch:
     """The launch of a function: a pointer for each array, then the scalars, one word each."""
     count = len(signature.arrays)
-    values = [int.from_bytes(scalar.content.ljust(WORD_BYTES, b"\0"), "little") for scalar in options.scalars]
-    sizes = (*[WORD_BYTES] * count, *(len(scalar.content) for scalar in options.scalars))
+    values = [scalar.word for scalar in options.scalars]
+    sizes = (*[WORD_BYTES] * count, *(scalar.size for scalar in options.scalars))
     patches = [Patch(word=index, buffer=index) for index in range(count)]
     return launch_of_words(name, options.shape, [*[0] * count, *values], patches, cooperative=cooperative, sizes=sizes)
 
 
-def _scalar(name: str, index: int, value: Any) -> Scalar:
+def _scalar(name: str, index: int, value: Any) -> Number:
     if not isinstance(value, np.generic) or value.dtype.kind not in "biuf":
         raise SignatureError(
             f"{name}: scalar {index} is {value!r} of type {type(value).__name__}, expected a NumPy scalar, which has "
             "the type of a parameter: np.int32(3), np.float32(0.5). Pass what varies as an array."
         )
-    return Scalar(value.dtype.name, value.tobytes())
+    return Number.of(f"scalar {index}", value)
 
 
 def _compile(definition: CppDefinition, architecture: str) -> MachineCode:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, LaunchError
+from bridge.cuda.cubins import Number
 from bridge.cuda.launch_shape import LaunchShape
 from bridge.ffi.cuda import devices as ordinals
 from bridge.ffi.cuda import driver
@@ -71,7 +72,7 @@ class TestCudaCpp:
     def build(self, devices):
         cuda_cpp = pytest.importorskip("bridge.languages.cuda_raw_kernel")
         pytest.importorskip("cuda.core", reason="cuda-core is not installed")
-        options = cuda_cpp.CppOptions(SHAPE, (cuda_cpp.Scalar("int32", np.int32(7).tobytes()),))
+        options = cuda_cpp.CppOptions(SHAPE, (Number.of("n", np.int32(7)),))
         return lambda source=self.SOURCE: cuda_cpp.LANGUAGE.compile(
             cuda_cpp.define(source, "copy", ()), options, SIGNATURE, platform="cuda"
         ).load()
@@ -90,6 +91,11 @@ class TestCudaCpp:
             monkeypatch.setattr(driver, "most_cooperative_blocks", lambda *of, most=most: most)
             with pytest.raises(LaunchError, match=rf"copy .* its 4 blocks .* at most {most} of them .*{advice}"):
                 build(self.COOPERATIVE)
+
+    def test_gpus_on_which_it_is_launched_in_different_ways_are_refused(self, build):
+        source = self.COOPERATIVE.replace("asm", "\n#if __CUDA_ARCH__ >= 900\nasm").replace('}");', '}");\n#endif\n')
+        with pytest.raises(LaunchError, match=r"copy is launched in different ways on sm_80, sm_90\. Let CUDA_VISIBLE"):
+            build(source)
 
 
 class TestNumbaCuda:

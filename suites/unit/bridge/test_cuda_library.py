@@ -117,7 +117,7 @@ def test_a_refused_file_is_an_error_of_one_line_with_the_compilers_own_words(fol
 
 
 def test_without_nvcc_the_error_says_how_to_get_it(folder, monkeypatch):
-    monkeypatch.setattr(module, "_places", lambda: iter([None, str(folder / "bin" / "nvcc")]))
+    monkeypatch.setattr(module.shutil, "which", lambda name: None)
     with pytest.raises(CudaUnavailableError, match="pip install nvidia-cuda-nvcc"):
         cuda_library(written(folder / "f.cu", ""))
 
