@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bridge.errors import KernelTypeError, SignatureError
@@ -79,8 +79,13 @@ def resolved(kernel: Any, values: Mapping[str, Any], config: Any) -> tuple[Any, 
         else:
             for each, heuristic in kernel.values.items():
                 if each not in given:
-                    arrays = dict.fromkeys(kernel.arg_names, _ARRAY)
-                    given[each] = _answer(name, each, heuristic, arrays | given)
+                    try:
+                        given[each] = heuristic(dict.fromkeys(kernel.arg_names, _ARRAY) | given)
+                    except Exception as error:
+                        raise SignatureError(
+                            f"{name}: the heuristic of {each!r} raised {type(error).__name__}: {error}. It gets the "
+                            f"values that are passed by name, and of arrays only whether they are None. Pass {each}=..."
+                        ) from error
         kernel = kernel.fn
     if config is not None:
         raise SignatureError(
@@ -91,13 +96,3 @@ def resolved(kernel: Any, values: Mapping[str, Any], config: Any) -> tuple[Any, 
 
 _ARRAY = object()
 """Stands for an array that a heuristic may compare with None; its type is known when the call is traced."""
-
-
-def _answer(kernel: str, name: str, heuristic: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> Any:
-    try:
-        return heuristic(given)
-    except Exception as error:
-        raise SignatureError(
-            f"{kernel}: the heuristic of {name!r} raised {type(error).__name__}: {error}. It gets the values that are "
-            f"passed by name, and of arrays only whether they are None. Pass {name}=... by name."
-        ) from error

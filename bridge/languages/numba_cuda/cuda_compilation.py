@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -133,16 +134,12 @@ def _write_code(compiled: Any) -> str | None:
     if compiled.debug:
         # The code only has the number of an exception.
         options["exceptions"] = compiled.call_helper.exceptions
-    return "\n".join([_plain(options), *sorted(map(str, linked)), code])
+    return "\n".join([json.dumps(options, sort_keys=True, default=_plain), *sorted(map(str, linked)), code])
 
 
-def _plain(value: Any) -> str:
-    """An option in the same words in every process."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(sorted(f"{_plain(key)}: {_plain(each)}" for key, each in value.items())) + "}"
-    if isinstance(value, set | frozenset):
-        return "{" + ", ".join(sorted(map(_plain, value))) + "}"
-    return repr(value)
+def _plain(value: Any) -> Any:
+    """An option that JSON does not have, in the same words in every process."""
+    return sorted(map(repr, value)) if isinstance(value, set | frozenset) else repr(value)
 
 
 def _linked_code(file: Any) -> str | None:
