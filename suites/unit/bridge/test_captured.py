@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, jax_kernel, numba_cuda_callable, numba_kernel
+from bridge import KernelCompileError, jax_kernel, numba_kernel
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels
 
@@ -62,15 +62,3 @@ def test_the_error_ends_with_the_array_and_the_cure(call, function, name):
     with pytest.raises(KernelCompileError, match="cannot compile") as caught:
         call()
     assert str(caught.value).splitlines()[-1].startswith(HINT.format(function, name))
-
-
-def test_a_function_that_launches_such_a_kernel(no_gpu):
-    @numba.cuda.jit
-    def kernel(x, out):
-        out[0] = x[0] * WEIGHTS[0]
-
-    def launch(x, out, stream):
-        kernel[1, 1, stream](x, out)
-
-    with pytest.raises(KernelCompileError, match="launch cannot launch kernel:\n" + HINT.format("kernel", "WEIGHTS")):
-        numba_cuda_callable(launch, OUT)(X)
