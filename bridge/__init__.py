@@ -23,15 +23,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-try:
-    from bridge.ffi.target import TARGETS as _TARGETS
-except ModuleNotFoundError as _error:
-    if not (_error.name or "").startswith("bridge"):
-        raise
-    raise ImportError(
-        f"{_error.name} is missing from kernel-bridge in {__path__[0]}: another package named 'bridge' may have "
-        "replaced it. Uninstall that one, and install kernel-bridge again."
-    ) from None
+from bridge.ffi.target import TARGETS as _TARGETS
 
 __version__ = "0.1.0"
 

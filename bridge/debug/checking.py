@@ -15,11 +15,10 @@ import jax
 import jax.numpy as jnp
 
 from bridge.debug.agreement import compare, default_rtol, is_inexact
-from bridge.debug.findings import Findings, kept, type_text
+from bridge.debug.findings import Findings, after, kept, type_text
 from bridge.debug.mode import Mode
 from bridge.errors import DebugError
 from bridge.ffi.kernel_call import Call, bind
-from bridge.ffi.order import after
 from bridge.ffi.plans.poison import filled
 from bridge.ffi.target import key_of
 

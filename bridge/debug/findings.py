@@ -1,7 +1,8 @@
 """Collects the findings of checks on the device, and reports them on the host.
 
 Each finding is reduced to a few numbers on the device. Only these reach the host, where a callback of JAX makes the
-report. An error in it would begin with a traceback, so a native call fails with the report.
+report. An error in it would begin with a traceback, so a native call fails with the report. Native calls also hold back
+results until the report is made, see :func:`after`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from jax.interpreters import mlir
 from bridge.compat.jax import device_count
 from bridge.errors import DebugError
 from bridge.ffi.cuda import driver
-from bridge.ffi.native.addresses import c_string
-from bridge.ffi.native.call_frame import STREAM_WORD, Arrays
+from bridge.ffi.native.addresses import Arrays, c_string
+from bridge.ffi.native.call_frame import STREAM_WORD
 from bridge.ffi.native.exception_text import create_error
-from bridge.ffi.order import after
+from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import FUNCTION, HostPlan
 from bridge.ffi.primitive import align_varying, result_aval
-from bridge.ffi.target import CPU, CUDA_HOST, key_of
+from bridge.ffi.target import CPU, CUDA, CUDA_HOST, Target, key_of
 
 _log = logging.getLogger(__name__)
 
@@ -40,10 +41,6 @@ def type_text(array: Any) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
-CHUNK = 2**30
-"""The most elements among which one index finds the first wrong one: JAX's indices have 32 bits."""
-
-
 @dataclass
 class Findings:
     """The findings about one call, as arrays that are still being computed.
@@ -51,13 +48,13 @@ class Findings:
     Attributes:
         place: The call, for the report: the operator or kernel, the platform, and the types of the arguments.
         platform: The platform that the call is lowered for.
-        checks: The text and the shape of each check, and how many chunks and values it has.
-        numbers: For each chunk of each check, how many elements are wrong, the first of them, and its values.
+        checks: The text and the shape of each check, and how many values it has.
+        numbers: For each check, how many elements are wrong, the first of them, and its values.
     """
 
     place: str
     platform: str
-    checks: list[tuple[Callable[..., str], tuple[int, ...], int, int]] = field(default_factory=list)
+    checks: list[tuple[Callable[..., str], tuple[int, ...], int]] = field(default_factory=list)
     numbers: list[Any] = field(default_factory=list)
 
     @classmethod
@@ -75,13 +72,9 @@ class Findings:
                 element of each of ``values``.
             *values: Arrays of the shape of ``wrong``.
         """
-        flat = [array.reshape(-1) for array in (wrong, *values)]
-        starts = range(0, wrong.size, CHUNK)
-        for start in starts:
-            marks, *parts = [jax.lax.slice_in_dim(each, start, min(start + CHUNK, wrong.size)) for each in flat]
-            first = jnp.argmax(marks)
-            self.numbers += [jnp.sum(marks, dtype=jnp.uint32), first, *(part[first] for part in parts)]
-        self.checks.append((text, wrong.shape, len(starts), len(values)))
+        first = jnp.argmax(wrong)
+        self.numbers += [jnp.sum(wrong, dtype=jnp.uint32), first, *(each.reshape(-1)[first] for each in values)]
+        self.checks.append((text, wrong.shape, len(values)))
 
     def reported(self, results: list[Any]) -> list[Any]:
         """The results, which wait until the findings are reported."""
@@ -98,20 +91,17 @@ class _Report:
 
     place: str
     platform: str
-    checks: tuple[tuple[Callable[..., str], tuple[int, ...], int, int], ...]
+    checks: tuple[tuple[Callable[..., str], tuple[int, ...], int], ...]
 
     def make(self, keeps: bool, *numbers: Any) -> np.ndarray[Any, Any]:
         """The address of the findings as a C string, in two halves; 0 if there are none, or if they are kept."""
         given = iter(map(np.asarray, numbers))
         lines = []
-        for text, shape, chunks, values in self.checks:
-            found = [[next(given) for _ in range(2 + values)] for _ in range(chunks)]
-            wrong = sum(int(chunk[0]) for chunk in found)
+        for text, shape, values in self.checks:
+            wrong, first, *found = [next(given) for _ in range(2 + values)]
             if wrong:
-                at = next(index for index, chunk in enumerate(found) if chunk[0])
-                place = np.unravel_index(at * CHUNK + int(found[at][1]), shape)
-                where = f"the first at {[int(index) for index in place]}"
-                lines.append(text(f"{wrong} of {math.prod(shape)} elements", where, *found[at][2:]))
+                where = f"the first at {[int(index) for index in np.unravel_index(first, shape)]}"
+                lines.append(text(f"{wrong} of {math.prod(shape)} elements", where, *found))
         report = f"{self.place}: {'; '.join(lines)}."
         if lines and keeps:
             kept.add(report)
@@ -168,15 +158,59 @@ def _done(*avals: Any, report: _Report) -> Any:
 def _lower_report(ctx: mlir.LoweringRuleContext, *operands: Any, report: _Report) -> Any:
     # If one of several devices fails, the others wait for it. After some time, XLA aborts the process.
     make = functools.partial(report.make, device_count(ctx) > 1)
-    on_cuda, name = report.platform == "cuda", "report"
+    on_cuda = report.platform == "cuda"
     target, plan = CUDA_HOST if on_cuda else CPU, HostPlan(_fail, context=int(on_cuda))
-    target.publish(name, lambda: (plan.keep(Arrays(name, [(1, 4)], [(1, 4)])), None))
 
     def run(*numbers: Any) -> Any:
-        address = jax.pure_callback(make, _ADDRESS, *numbers)
-        return jax.ffi.ffi_call(target.name, _ADDRESS)(address, key=np.int64(key_of(name)), kernel=name)
+        return _native(target, plan, "report", [jax.pure_callback(make, _ADDRESS, *numbers)])
 
     return mlir.lower_fun(run, multiple_results=False)(ctx, *operands)
 
 
 mlir.register_lowering(report_p, _lower_report)
+
+
+def after(arrays: Sequence[Any], others: Sequence[Any], platform: str, label: str = "") -> list[Any]:
+    """Returns the arrays once the others have been computed, in a way that XLA cannot undo.
+
+    XLA drops optimization barriers before scheduling, and then merges identical calls. But it cannot see into a foreign
+    call. The call made here does nothing: its result shares the buffer of its operand. XLA copies the operand first if
+    anything else uses it.
+
+    Args:
+        arrays: The arrays to return.
+        others: The arrays to wait for.
+        platform: The platform for which this is being lowered.
+        label: XLA never merges calls with different labels, so each of them has its own copy.
+    """
+    if platform not in ("cpu", "cuda"):
+        return list(jax.lax.optimization_barrier((list(arrays), list(others)))[0])
+    target, plan = (CPU, HostPlan(_nothing)) if platform == "cpu" else (CUDA, DevicePlan(()))
+    awaited = [other for other in others if _is_plain(other)]
+
+    def held(array: Any) -> Any:
+        return _native(target, plan, f"identity:{label}", [array, *awaited], input_output_aliases={0: 0})
+
+    return [held(array) if _is_plain(array) and array.size else array for array in arrays]
+
+
+def _is_plain(array: Any) -> bool:
+    """Whether an array holds numbers, not random keys."""
+    return not jnp.issubdtype(array.dtype, jax.dtypes.extended)
+
+
+@FUNCTION
+def _nothing(*_: int) -> int:
+    return 0
+
+
+def _native(target: Target, plan: HostPlan | DevicePlan, name: str, arrays: Sequence[Any], **options: Any) -> Any:
+    """The result of a call of a plan, which has the type of the first of its arrays."""
+    sizes = [(array.ndim, np.dtype(array.dtype).itemsize) for array in arrays]
+    description = f"{name} {sizes}"
+    target.publish(description, lambda: (plan.keep(Arrays(name, sizes, sizes[:1])), None))
+    # On GPUs, XLA fuses slices and updates of larger arrays into a call that no barrier keeps apart.
+    first, *others = jax.lax.optimization_barrier(align_varying(tuple(arrays)))
+    call = jax.ffi.ffi_call(target.name, jax.ShapeDtypeStruct(first.shape, first.dtype), **options)
+    result = call(first, *others, key=np.int64(key_of(description)), kernel=description)
+    return jax.lax.optimization_barrier(result)

@@ -143,8 +143,3 @@ def current_mode() -> Mode:
     if text not in ("", "0", "1"):
         raise SignatureError(f"{VARIABLE} is {text!r}, expected 1 or 0. Use bridge.debug_mode to choose some checks.")
     return Mode() if text == "1" else OFF
-
-
-def checks_bounds() -> bool:
-    """Whether a kernel that is traced here is to be compiled with checks of its indices."""
-    return current_mode().bounds

@@ -15,7 +15,7 @@ from jax.interpreters import ad, mlir
 
 from bridge.compat.jax import device_count, is_exported
 from bridge.errors import DifferentiationError, PlatformError
-from bridge.ffi.cuda import execution
+from bridge.ffi.cuda import driver
 from bridge.ffi.mesh.division import Division, Parts
 from bridge.ffi.plans import poison
 from bridge.ffi.primitive import CallPrimitive, element_bits
@@ -220,7 +220,7 @@ def _apart(ctx: mlir.LoweringRuleContext, avals: Sequence[Any], values: Sequence
 def _poisoned(target: Target) -> Target:
     """The target that runs the kernels of a target after it has filled their outputs."""
     on_cpu = target.platform == "cpu"
-    return target.variant("_poisoned", poison.fill_host if on_cpu else execution.fill_and_wait, on_cpu)
+    return target.variant("_poisoned", poison.fill_host if on_cpu else driver.fill_and_wait, on_cpu)
 
 
 def available(platform: str) -> bool:

@@ -25,9 +25,8 @@ from jaxlib.version import __version__ as jaxlib_version
 
 from bridge.errors import AbiWarning, BridgeError, ForkedProcessError
 from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, NEWEST, VERSION, header
-from bridge.ffi.native.addresses import NativeTable, c_function, words_at
+from bridge.ffi.native.addresses import NativeTable, Trampoline, c_function, words_at
 from bridge.ffi.native.exception_text import create_error, error_code
-from bridge.ffi.native.trampoline import Trampoline
 
 # Laid out at import, so that a header which lacks one of them is refused there. Any: ctypes adds their fields.
 _FRAME: Any = header.struct("XLA_FFI_CallFrame")
@@ -261,9 +260,9 @@ def _device_in_turn() -> Any:
 
 
 def _driver_words() -> int:
-    from bridge.ffi.cuda import execution
+    from bridge.ffi.cuda import driver
 
-    return execution.driver_words()
+    return driver.driver_words()
 
 
 CPU = Target("bridge_cpu", "cpu", lambda: _host(on_stream=False), is_portable=True)

@@ -1,7 +1,7 @@
 """Describes the arrays of a call, and refuses arguments and options that make no sense, in the name of the kernel.
 
 A wrapper is a ``jax.jit`` function, so a compiled call runs no Python of ours. JAX itself refuses objects that it does
-not know, such as strings, before it traces; :class:`Traced` makes its error name the kernel and its parameter.
+not know, such as strings, before it traces; :func:`with_names` makes its error name the kernel and its parameter.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def check_arrays(args: Sequence[Any], name: str, parameters: Sequence[str] = ())
     for index, arg in enumerate(args):
         if not is_array(arg):
             which = f"argument {index}" + (f" ({parameters[index]!r})" if index < len(parameters) else "")
-            raise SignatureError(f"{name}: {which} is a {kind_of(arg)}, expected an array. {_cure(arg)}")
+            raise SignatureError(
+                f"{name}: {which} is a {kind_of(arg)}, expected an array. Pass each "
+                "array as an argument of its own; jnp.asarray makes one array of a sequence of numbers."
+            )
 
 
 def is_array(arg: Any) -> bool:
@@ -58,15 +61,7 @@ def is_array(arg: Any) -> bool:
 
 def kind_of(arg: Any) -> str:
     """The type of an argument in words, with its dtype if it has one."""
-    if isinstance(arg, jax.Ref):
-        return f"jax.Ref of {arg.dtype}, whose value is ref[...]"
     return f"{type(arg).__name__} of {arg.dtype}" if hasattr(arg, "dtype") else type(arg).__name__
-
-
-def _cure(arg: Any) -> str:
-    if isinstance(arg, list | tuple):
-        return "Pass each array as an argument of its own; jnp.asarray makes one array of a sequence of numbers."
-    return "Pass each array as an argument of its own."
 
 
 def no_keywords(names: Mapping[str, Any], name: str, inputs: Sequence[str], variadic: bool) -> SignatureError:
@@ -76,37 +71,28 @@ def no_keywords(names: Mapping[str, Any], name: str, inputs: Sequence[str], vari
     return SignatureError(f"{name} got {given} by name, but kernels take their arrays by position. Call {call}.")
 
 
-class Traced:
-    """A function for ``jax.jit`` to trace. JAX's errors call it and its arguments by the names of the kernel.
+def with_names(
+    function: Callable[..., Any],
+    name: str,
+    inputs: Sequence[str],
+    *,
+    variadic: bool = False,
+    kernel: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """The function, for ``jax.jit`` to trace. JAX's errors call it and its arguments by the names of the kernel.
 
     Args:
-        function: The function to trace.
+        function: The function, which is nobody else's.
         name: The kernel.
         inputs: Names of the inputs.
         variadic: Whether there may be more inputs than names.
-        documentation: The docstring that ``help`` shows.
+        kernel: What has the docstring that ``help`` shows.
     """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        name: str,
-        inputs: Sequence[str],
-        *,
-        variadic: bool = False,
-        documentation: str | None = None,
-    ):
-        self._function = function
-        self.__name__ = self.__qualname__ = name
-        self.__module__ = function.__module__
-        self.__doc__ = documentation
-        self.__signature__ = inspect.Signature(positional(inputs, variadic))
-
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        return self._function(*args, **keywords)
-
-    def __repr__(self) -> str:
-        return f"<kernel {self.__name__}{self.__signature__}>"
+    signature = inspect.Signature(positional(inputs, variadic))
+    vars(function).update(__signature__=signature)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = kernel and kernel.__doc__
+    return function
 
 
 def positional(names: Sequence[str], variadic: bool = False) -> list[inspect.Parameter]:
@@ -333,15 +319,6 @@ class OutputsOf:
         """
         given = f"outs, a function of the inputs ({place_of(self.function)})"
         try:
-            inspect.signature(self.function).bind(*inputs)
-        except TypeError as error:
-            raise SignatureError(
-                f"{name}: {given}, was called with {len(inputs)} inputs: {error}. Let it take one argument for each "
-                "input: anything with shape and dtype."
-            ) from None
-        except ValueError:  # it has no signature
-            pass
-        try:
             outs = self.function(*inputs)
         except (BridgeError, Warning):
             raise
@@ -367,8 +344,6 @@ def outputs_of(outs: Any, name: str) -> Outputs | OutputsOf:
 
 def _spec(leaf: Any, name: str) -> jax.ShapeDtypeStruct:
     """One output of ``outs`` with extents of type int. Other types are refused: 3.0 equals 3, but is no extent."""
-    if isinstance(leaf.dtype, np.dtype) and all(type(extent) is int and extent >= 0 for extent in leaf.shape):
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
     try:
         shape = tuple(extent if is_symbolic_dim(extent) else operator.index(extent) for extent in leaf.shape)
         dtype = jax.numpy.dtype(leaf.dtype)

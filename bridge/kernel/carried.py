@@ -13,7 +13,7 @@ import jax
 import msgspec
 
 from bridge.errors import BridgeError, SignatureError
-from bridge.ffi.native.call_frame import Arrays
+from bridge.ffi.native.addresses import Arrays
 
 FORMAT = 1
 """Changes whenever a program of an earlier version could not be read, or would run wrong."""

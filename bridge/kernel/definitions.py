@@ -18,7 +18,7 @@ from bridge.compat.jax import hold_weakly
 from bridge.errors import BridgeError
 from bridge.ffi.cuda.parameters import check_parameters
 from bridge.ffi.kernel_call import Call
-from bridge.ffi.native.call_frame import Arrays
+from bridge.ffi.native.addresses import Arrays
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.target import CPU, CUDA, Target
 from bridge.kernel.arguments import Signature
@@ -207,7 +207,10 @@ class Definitions:
         try:
             description = msgspec.json.decode(text, type=_Description)
         except msgspec.MsgspecError as error:
-            raise _not_understood(text) from error
+            raise BridgeError(
+                f"this program calls a kernel that it describes as {text!r}, which this version of kernel-bridge does "
+                "not understand. Export the program again with this version."
+            ) from error
         with self._lock:
             language = self._languages.get(description.language)
             known = [each for (of, _), each in self._definitions.items() if of == description.language]
@@ -228,22 +231,12 @@ class Definitions:
 
 
 def _call_of(language: NativeLanguage[Any, Any], definition: Definition, description: _Description) -> KernelCall:
-    try:
-        options = msgspec.json.decode(description.options, type=language.options_type)
-    except msgspec.MsgspecError as error:
-        raise _not_understood(str(description)) from error
+    options = msgspec.json.decode(description.options, type=language.options_type)
     signature, settings = description.signature, language.settings(definition)
     return KernelCall(
         definition.name, (), language=language, definition=definition, options=options, signature=signature,
         settings=settings,
     )  # fmt: skip
-
-
-def _not_understood(text: str) -> BridgeError:
-    return BridgeError(
-        f"this program calls a kernel that it describes as {text!r}, which this version of kernel-bridge does not "
-        "understand. Export the program again with this version."
-    )
 
 
 def _undefined(language: NativeLanguage[Any, Any] | None, description: _Description, why: str) -> BridgeError:
@@ -252,12 +245,11 @@ def _undefined(language: NativeLanguage[Any, Any] | None, description: _Descript
             "It depends on an object that has no content of its own, so no other process can rebuild it; pass such "
             "values as arrays or plain constants."
         )
-    elif language is None:
-        advice = "Define it with the same wrapper as in the process that exported the program."
     else:
+        maker = "its wrapper" if language is None else language.row.function
         advice = (
-            f"Call {language.row.function} on the same kernel (same code, constants, options and versions, on the same "
-            "kind of processor) before running this program."
+            f"Call {maker} on the same kernel (same code, constants, options and versions, on the same kind of "
+            "processor) before running this program."
         )
     kind = f"{description.language} kernel" if language is None else language.kernel_kind
     return BridgeError(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import abc
 import hashlib
-import itertools
-import os
 import threading
 import uuid
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from types import FunctionType
 from typing import Any, Generic, TypeVar
 
@@ -41,10 +39,11 @@ PROCESS_LOCAL = "local"
 """Prefix of the identity of code that only this process has."""
 
 
+@dataclass(eq=False)
 class Compiled:
     """A kernel that is compiled for the types of one call, and not loaded yet.
 
-    Args:
+    Attributes:
         code: What the compiler made of the kernel, or everything that the compiler reads. Calls with equal code run the
             same machine code, in all processes. None if the code refers to something that only this process has.
         load: Loads the kernel, for the life of the process: returns the plan that native code runs.
@@ -55,32 +54,23 @@ class Compiled:
         one_device: Why no program of several devices can call the kernel; empty if they can.
         carry: Makes the machine code that an exported program holds: the kind and content of a
             :class:`~bridge.kernel.carried.Carried`. It raises a BridgeError that says why there is none.
+        identity: Names the code, in programs and in every process.
     """
 
-    def __init__(
-        self,
-        code: str | bytes | None,
-        load: Callable[[], Plan],
-        scratch: tuple[int, ...] = (),
-        guarded: tuple[int, ...] = (),
-        target: Target | None = None,
-        one_device: str = "",
-        carry: Callable[[], tuple[str, bytes]] | None = None,
-    ):
-        self.load = load
-        self.scratch = scratch
-        self.guarded = guarded
-        self.target = target
-        self.one_device = one_device
-        self.carry = carry
+    code: InitVar[str | bytes | None]
+    load: Callable[[], Plan]
+    scratch: tuple[int, ...] = ()
+    guarded: tuple[int, ...] = ()
+    target: Target | None = None
+    one_device: str = ""
+    carry: Callable[[], tuple[str, bytes]] | None = None
+    identity: str = field(init=False)
+
+    def __post_init__(self, code: str | bytes | None) -> None:
         if code is None:
-            self.identity = f"{PROCESS_LOCAL}-{_process}-{os.getpid()}-{next(_serials)}"
+            self.identity = f"{PROCESS_LOCAL}-{uuid.uuid4().hex}"
         else:
             self.identity = hashlib.sha256(code.encode() if isinstance(code, str) else code).hexdigest()
-
-
-_serials = itertools.count()
-_process = uuid.uuid4().hex  # a forked process has it too, and another number
 
 
 @dataclass(frozen=True, eq=False)

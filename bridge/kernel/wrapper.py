@@ -16,12 +16,11 @@ from bridge.debug.checking import KernelChecks, checks_in
 from bridge.debug.mode import current_mode
 from bridge.errors import KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.kernel_call import bind
-from bridge.ffi.native.call_frame import check_count
+from bridge.ffi.native.addresses import check_count
 from bridge.kernel.arguments import (
     Outputs,
     OutputsOf,
     Signature,
-    Traced,
     check_aliased_types,
     check_aliases,
     check_arrays,
@@ -29,6 +28,7 @@ from bridge.kernel.arguments import (
     no_keywords,
     outputs_of,
     parameter_names,
+    with_names,
 )
 from bridge.kernel.definitions import KernelCall, shared
 from bridge.kernel.language import Definition, NativeLanguage
@@ -134,9 +134,8 @@ def wrap(
 
     outputs_key = declared if isinstance(declared, Outputs) else key_of_function(declared.function)
     key = id(definition), options, outputs_key, vmap_method, aliases, bool(has_side_effect)
-    documentation = definition.function.__doc__
-    traced = functools.partial(Traced, call, name, parameters, variadic=variadic, documentation=documentation)
-    return shared(key, lambda: jax.jit(traced()))
+    traced = with_names(call, name, parameters, variadic=variadic, kernel=definition.function)
+    return shared(key, lambda: jax.jit(traced))
 
 
 def kernel_checks() -> KernelChecks | None:

@@ -13,7 +13,7 @@ from bridge.debug.agreement import check_rtol
 from bridge.debug.findings import kept
 from bridge.debug.mode import current_mode
 from bridge.errors import BackendError, ParameterError, SignatureError
-from bridge.kernel.arguments import Outputs, Traced, check_arrays, parameter_names
+from bridge.kernel.arguments import Outputs, check_arrays, parameter_names, with_names
 from bridge.operator.author_functions import check_fits
 from bridge.operator.definition import OperatorDefinition
 from bridge.operator.derivatives import run
@@ -113,8 +113,7 @@ class CustomKernel(OperatorDefinition):
                 call = replace(call, mode=mode, references=references)
             return outputs.unflatten(run(call, *args))
 
-        traced = Traced(program, self.name, names, variadic=True)
-        return jax.jit(traced, inline=True)
+        return jax.jit(with_names(program, self.name, names, variadic=True), inline=True)
 
     def _choice(
         self, snapshot: Snapshot, args: Sequence[Any], outputs: Outputs, static: Parameters, backend: str | None

@@ -18,8 +18,7 @@ DEEP = (
     "suites/unit/bridge/test_numba_half.py::test_a_kernel_gives_what_the_same_lines_give_in_float32[bfloat16",
     "suites/unit/bridge/test_numba_half.py::test_a_kernel_gives_what_the_same_lines_give_in_float32[float16-reductions",
     # Threads, processes that die, leaks.
-    "suites/unit/bridge/test_abi.py::test_calls_work_whatever_the_header_calls_the_start_of_an_extension",
-    "suites/unit/bridge/test_abi.py::test_without_threads_of_xla_parallel_loops_run_on_the_layer_and_say_so",
+    "suites/unit/bridge/test_abi.py::test_calls_work_without_threads_of_xla_and_with_another_name_for_extensions",
     "suites/unit/bridge/test_cuda_identity.py::test_other_processes_and_orders_of_compilation_give_the_same_code",
     "suites/unit/bridge/test_extras.py",
     "suites/unit/bridge/test_forked.py",

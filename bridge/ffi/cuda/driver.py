@@ -1,20 +1,18 @@
-"""Calls the CUDA driver library through ctypes: loads kernels, and reads attributes of kernels and devices."""
+"""Calls the CUDA driver library: from Python through ctypes, and from the native code that executes plans."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import functools
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from bridge.errors import BridgeError, DeviceMemoryError, PlatformError
 from bridge.ffi.cuda.devices import Limits
-from bridge.ffi.plans.device import OUT_OF_MEMORY
-
-_NAMES = {"linux": ("libcuda.so.1", "libcuda.so"), "win32": ("nvcuda.dll",)}
+from bridge.ffi.native.addresses import c_function, c_string
+from bridge.ffi.plans import device, poison
 
 
 @functools.cache
@@ -24,7 +22,7 @@ def library() -> ctypes.CDLL:
     Raises:
         PlatformError: This machine has none.
     """
-    for name in _NAMES.get(sys.platform, ()):
+    for name in ("libcuda.so.1", "libcuda.so"):
         try:
             return ctypes.CDLL(name)
         except OSError:
@@ -50,7 +48,7 @@ _DEVICE_BLOCK, _DEVICE_GRID, _DEVICE_SHARED_BYTES_OPT_IN, _DEVICE_CAPABILITY = (
 
 def failure(status: int, what: str) -> BridgeError:
     """The error of a call of the driver that did not succeed: one of its own if the memory of the device is used up."""
-    if status == OUT_OF_MEMORY:
+    if status == device.OUT_OF_MEMORY:
         return DeviceMemoryError(f"{what} failed: {error_text(status)}. Use smaller arrays or temporaries.")
     return PlatformError(f"{what} failed: {error_text(status)}")
 
@@ -191,3 +189,32 @@ def parameter_sizes(function: int) -> list[int] | None:
     ):
         sizes.append(size.value)
     return sizes
+
+
+ILLEGAL_ADDRESS = 700
+"""``CUDA_ERROR_ILLEGAL_ADDRESS``."""
+
+
+@device.DESCRIBE
+def _describe(status: int, name: int) -> int:
+    kernel = ctypes.string_at(name).decode()
+    return c_string(f"launching {kernel} failed: {error_text(status)}")
+
+
+def driver_words() -> int:
+    """Address of the words for :func:`bridge.ffi.plans.device.make_execute`."""
+    return device.driver_words(c_function(library().cuLaunchKernelEx), c_function(_describe))
+
+
+@device.DESCRIBE
+def _describe_fault(status: int, name: int) -> int:
+    reason = ": it reads or writes outside of its arrays" if status == ILLEGAL_ADDRESS else ""
+    text = f"{ctypes.string_at(name).decode()} failed on the GPU: {error_text(status)}{reason}"
+    return c_string(f"{text}. compute-sanitizer names the line.")
+
+
+def fill_and_wait(execute: Callable[..., Any]) -> Any:
+    """Native ``(frame, plan) -> error`` that fills the outputs on XLA's stream, executes and waits for the kernel."""
+    fill = poison.stream_fill(c_function(library().cuMemsetD8Async), c_function(_describe))
+    wait = poison.stream_wait(c_function(library().cuStreamSynchronize), c_function(_describe_fault))
+    return poison.fill_before(execute, fill, wait, on_stream=True)

@@ -155,7 +155,7 @@ def partitioned_context(
     """
     if is_exported(ctx):
         if division.splittable and automatic_axes(mesh):
-            division.warn_of_export()
+            division.warn_of_no_split("is exported")
         return None
     context = axis_context(ctx)
     manual = getattr(context, "manual_axes", None)

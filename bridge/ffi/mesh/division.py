@@ -56,15 +56,6 @@ class Division:
         cure = "Split it over axes of one mesh for the whole program, and over all of them in jax.shard_map"
         self._warn(operand, "in some way", "which JAX does not tell", cure)
 
-    def warn_of_export(self) -> None:
-        """Warns that an exported program does not split the call over automatic axes of a mesh."""
-        warnings.warn(
-            f"{self.call} is exported on a mesh with Auto axes, where an exported program cannot split it: every "
-            "device gathers the arguments that are split over them. Export it on a mesh with Explicit axes.",
-            GatherWarning,
-            stacklevel=2,
-        )
-
     def warn_of_no_split(self, cause: str) -> None:
         """Warns that XLA does not split the call over automatic axes of a mesh."""
         warnings.warn(

@@ -1,11 +1,19 @@
-"""Fills memory that native code reads: words, texts and a hash table; and takes the addresses of C functions."""
+"""Fills memory that native code reads, and emits code that reads it.
+
+It holds words, texts, the arrays of a plan, a hash table, and functions whose code is set later.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from llvmlite import binding, ir
+
+from bridge.errors import SignatureError
+from bridge.ffi.native.abi import BUFFER
 
 _kept: list[bytes] = []
 _texts: dict[str, int] = {}
@@ -46,6 +54,56 @@ def c_function(function: Any) -> int:
 def words_at(address: int | None, count: int) -> list[int]:
     """Copies 8-byte words, such as addresses and extents. Where there are none, there need be no address."""
     return list((ctypes.c_int64 * count).from_address(address or 0)) if count else []
+
+
+MAX_BUFFERS = 1024
+"""The largest number of arrays of a call, inputs and outputs together."""
+
+
+def check_count(name: str, count: int) -> None:
+    """Raises SignatureError if a call has more arrays than native code can hold."""
+    if count > MAX_BUFFERS:
+        raise SignatureError(f"{name} has {count} arrays, expected at most {MAX_BUFFERS}. Stack some of them into one.")
+
+
+class Arrays(NamedTuple):
+    """The arrays of a kernel.
+
+    Attributes:
+        name: The kernel, for error messages.
+        inputs: Rank (without batch dimensions) and item size in bytes of each input.
+        outputs: The same of each output; at least one.
+    """
+
+    name: str
+    inputs: Sequence[tuple[int, int]]
+    outputs: Sequence[tuple[int, int]]
+
+    def header(self) -> list[int]:
+        """The first words of a plan.
+
+        Raises:
+            SignatureError: There are more buffers than native code can hold.
+        """
+        name, inputs, outputs = self
+        check_count(name, len(inputs) + len(outputs))
+        miscounted = f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs"
+        sizes = keep([word for buffer in (*inputs, *outputs) for word in buffer])
+        return [len(inputs), len(outputs), sizes, c_string(miscounted), c_string(name)]
+
+
+def emit_word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
+    """Emits a load of word ``index`` of the words at ``address``, in LLVM code that is not compiled from Python."""
+    return builder.load(builder.gep(builder.inttoptr(address, index.type.as_pointer()), [index]))
+
+
+def emit_extents(
+    builder: ir.IRBuilder, buffers: ir.Value, index: int, batch_rank: ir.Value, rank: int
+) -> list[ir.Value]:
+    """Emits loads of the extents of buffer ``index`` without its batch dimensions: LLVM values, as many as ``rank``."""
+    word = batch_rank.type
+    dims = emit_word(builder, emit_word(builder, buffers, word(index)), word(BUFFER.DIMS))
+    return [emit_word(builder, dims, builder.add(batch_rank, word(axis))) for axis in range(rank)]
 
 
 EMPTY = 0
@@ -115,3 +173,37 @@ def _write(block: ctypes.Array[ctypes.c_int64], key: int, value: int) -> None:
     at = SLOTS + SLOT_WORDS * slot
     block[at + 1] = value
     block[at] = key
+
+
+class Trampoline:
+    """Machine code ``int64_t f(int64_t)`` at a fixed address that calls the function set by :meth:`point_at`.
+
+    It lives as long as the object.
+    """
+
+    def __init__(self, first: int):
+        self._cell = (ctypes.c_int64 * 1)(first)
+        self._owner, self.address = _compiled(ctypes.addressof(self._cell))
+
+    def point_at(self, function: int) -> None:
+        """Makes calls from now on go to the function at this address."""
+        self._cell[0] = function
+
+
+def _compiled(cell: int) -> tuple[Any, int]:
+    """The engine that keeps the code, and the code's address."""
+    word = ir.IntType(64)
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    module = ir.Module("bridge")
+    module.triple = binding.get_process_triple()
+    prototype = ir.FunctionType(word, [word])
+    function = ir.Function(module, prototype, "trampoline")
+    builder = ir.IRBuilder(function.append_basic_block())
+    held = builder.load(builder.inttoptr(word(cell), word.as_pointer()))
+    builder.ret(builder.call(builder.inttoptr(held, prototype.as_pointer()), function.args, tail=True))
+    machine = binding.Target.from_default_triple().create_target_machine()
+    parsed = binding.parse_assembly(str(module))
+    engine = binding.create_mcjit_compiler(parsed, machine)
+    engine.finalize_object()
+    return engine, int(engine.get_function_address("trampoline"))

@@ -5,7 +5,7 @@ the call from the frame's attributes, finds the *plan* of that key and executes 
 describes the kernel to run. The module that executes a plan defines its layout, such as :mod:`bridge.ffi.plans.host`.
 The handler does not take the GIL.
 
-A plan begins with the words of :meth:`Arrays.header`, which say what buffers it takes.
+A plan begins with the words of :meth:`bridge.ffi.native.addresses.Arrays.header`, which say what buffers it takes.
 
 A buffer has batch dimensions and then the dimensions of its array. All buffers of a call have the same number of batch
 dimensions. In outputs each of them has the extent of the batch. In inputs it may also be 1: every element of the batch
@@ -15,15 +15,13 @@ then uses the same array. So native code runs ``vmap``.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
 
-from bridge.errors import SignatureError
 from bridge.ffi.native.abi import (
     API,
     ATTRIBUTE,
@@ -37,7 +35,7 @@ from bridge.ffi.native.abi import (
     VERSION,
     WORD_BYTES,
 )
-from bridge.ffi.native.addresses import c_string, keep
+from bridge.ffi.native.addresses import MAX_BUFFERS, c_string
 from bridge.ffi.native.words import (
     call,
     call2,
@@ -52,9 +50,6 @@ from bridge.ffi.native.words import (
     store_int32,
 )
 
-MAX_BUFFERS = 1024
-"""The largest number of arrays of a call, inputs and outputs together."""
-
 STREAM_WORD, DEVICE_WORD = MAX_BUFFERS, MAX_BUFFERS + 1
 """Words after the addresses of the data that hold XLA's CUDA stream and the ordinal of the device, the current one."""
 
@@ -63,38 +58,6 @@ _DATA_WORDS = MAX_BUFFERS + 2
 HEADER_WORDS = 5
 _INPUTS, _OUTPUTS, _SIZES, _MISCOUNTED, NAME = range(HEADER_WORDS)
 _RANK, _ITEM_BYTES, _SIZE_WORDS = 0, 1, 2
-
-
-def check_count(name: str, count: int) -> None:
-    """Raises SignatureError if a call has more arrays than native code can hold."""
-    if count > MAX_BUFFERS:
-        raise SignatureError(f"{name} has {count} arrays, expected at most {MAX_BUFFERS}. Stack some of them into one.")
-
-
-class Arrays(NamedTuple):
-    """The arrays of a kernel.
-
-    Attributes:
-        name: The kernel, for error messages.
-        inputs: Rank (without batch dimensions) and item size in bytes of each input.
-        outputs: The same of each output; at least one.
-    """
-
-    name: str
-    inputs: Sequence[tuple[int, int]]
-    outputs: Sequence[tuple[int, int]]
-
-    def header(self) -> list[int]:
-        """The first words of a plan.
-
-        Raises:
-            SignatureError: There are more buffers than native code can hold.
-        """
-        name, inputs, outputs = self
-        check_count(name, len(inputs) + len(outputs))
-        miscounted = f"{name} was called with other buffers than its {len(inputs)} inputs and {len(outputs)} outputs"
-        sizes = keep([word for buffer in (*inputs, *outputs) for word in buffer])
-        return [len(inputs), len(outputs), sizes, c_string(miscounted), c_string(name)]
 
 
 def for_each_element(run: Any, on_stream: bool) -> Any:
@@ -181,20 +144,6 @@ def element_address(plan, buffers, index, batch_rank, element):
                 stride *= extent
             element //= extent
     return address
-
-
-def emit_word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
-    """Emits a load of word ``index`` of the words at ``address``, in LLVM code that is not compiled from Python."""
-    return builder.load(builder.gep(builder.inttoptr(address, index.type.as_pointer()), [index]))
-
-
-def emit_extents(
-    builder: ir.IRBuilder, buffers: ir.Value, index: int, batch_rank: ir.Value, rank: int
-) -> list[ir.Value]:
-    """Emits loads of the extents of buffer ``index`` without its batch dimensions: LLVM values, as many as ``rank``."""
-    word = batch_rank.type
-    dims = emit_word(builder, emit_word(builder, buffers, word(index)), word(BUFFER.DIMS))
-    return [emit_word(builder, dims, builder.add(batch_rank, word(axis))) for axis in range(rank)]
 
 
 @native

@@ -2,7 +2,7 @@
 
 No kernel of a user is kept here. A file counts only if it was written for the same source, FFI header, Python, Numba,
 LLVM and processor, if its digest is right, and if no other user can write to it. Every other file is written anew. A
-file that does not count, and a folder that cannot be used, cause a warning.
+folder that cannot be used causes a warning.
 """
 
 from __future__ import annotations
@@ -192,17 +192,10 @@ def _path(name: str, source: str) -> Path:
 
 def _read(path: Path) -> bytes | None:
     """The object code in a file; None if it does not count."""
-    try:
-        with path.open("rb") as file:
-            safe = is_own(os.fstat(file.fileno()))
-            content = file.read()
-    except OSError:
-        return None
-    digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    if safe and code and digest == _digest(path, code):
-        return code
-    what = "is damaged" if safe else "belongs to another user, or others can write to it"
-    warnings.warn(f"{path} {what}, so it does not count and is written anew.", RuntimeWarning, stacklevel=2)
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        digest, code = file.read(_DIGEST_BYTES), file.read()
+        if is_own(os.fstat(file.fileno())) and code and digest == _digest(path, code):
+            return code
     return None
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from bridge.errors import SignatureError
 from bridge.ffi.native.abi import ERROR, WORD_BYTES
-from bridge.ffi.native.addresses import c_string, keep
-from bridge.ffi.native.call_frame import DEVICE_WORD, FOR_EXECUTE, HEADER_WORDS, STREAM_WORD, Arrays, for_each_element
+from bridge.ffi.native.addresses import Arrays, c_string, keep
+from bridge.ffi.native.call_frame import DEVICE_WORD, FOR_EXECUTE, HEADER_WORDS, STREAM_WORD, for_each_element
 from bridge.ffi.native.words import (
     call2,
     call4,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.native.addresses import c_function, keep
-from bridge.ffi.native.call_frame import HEADER_WORDS, STREAM_WORD, Arrays, for_each_element
+from bridge.ffi.native.addresses import Arrays, c_function, keep
+from bridge.ffi.native.call_frame import HEADER_WORDS, STREAM_WORD, for_each_element
 from bridge.ffi.native.exception_text import create_error, describe, error_code
 from bridge.ffi.native.words import call, call2, call5, load, native
 

@@ -13,8 +13,8 @@ from numba.core import cgutils
 
 from bridge.compat.cpython import C_POINTER
 from bridge.errors import BridgeError, SignatureError
-from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.call_frame import STREAM_WORD, emit_word
+from bridge.ffi.native.addresses import c_function, emit_word
+from bridge.ffi.native.call_frame import STREAM_WORD
 from bridge.ffi.native.exception_text import create_error
 from bridge.kernel.arguments import ArrayType, Signature
 from bridge.kernel.language import Definition

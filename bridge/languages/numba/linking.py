@@ -18,7 +18,7 @@ from numba.core import cgutils, types
 from numba.core.compiler_lock import global_compiler_lock
 
 from bridge.compat import numba as compat
-from bridge.ffi.native.call_frame import emit_extents, emit_word
+from bridge.ffi.native.addresses import emit_extents, emit_word
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.numba import failures, parallel
 from bridge.languages.numba.failures import COUNT, FAIL, FAIL_TYPE, I64, POINTER, RECORD, emit_new_record, word

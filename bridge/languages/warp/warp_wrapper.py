@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from bridge.errors import SignatureError
-from bridge.kernel.arguments import Traced, check_arrays, positional
+from bridge.kernel.arguments import check_arrays, positional, with_names
 from bridge.kernel.definitions import PROGRAMS_KEPT, shared
 from bridge.languages.warp.settings import configured
 from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions
@@ -34,7 +34,7 @@ def program(options: WrapperOptions, key: tuple[Any, ...], call: Program) -> Pro
         check(arrays)
         return call(*arrays)
 
-    return shared((options.key, *key), lambda: jax.jit(Traced(checked, name, names)))
+    return shared((options.key, *key), lambda: jax.jit(with_names(checked, name, names)))
 
 
 def warp_wrapper(

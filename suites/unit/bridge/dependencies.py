@@ -34,14 +34,6 @@ def _(v):
     return lambda v: v * VALUE
 KERNEL helper(x[i])
 
-=== fast math
-@numba.njit(fastmath=VALUE == 3)
-def kernel(x, out):
-    for i in range(x.size):
-        out[i] = x[i] * 2.0
-        if not x[i] == x[i] + 0.0 * np.float32(np.inf):
-            out[i] = x[i] * 2.0
-
 === exception
 @numba.njit
 def kernel(x, out):
@@ -66,9 +58,6 @@ def _kinds() -> dict[str, str]:
 
 KINDS = _kinds()
 """Source of a kernel by the way in which it depends on VALUE."""
-
-SAME_RESULT = frozenset({"fast math"})
-"""Kinds whose result for these inputs is twice the input for both values, although the code differs."""
 
 _IMPORTS = """
 import numba, numpy as np

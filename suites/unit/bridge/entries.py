@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import jax
 
 from bridge.ffi.kernel_call import Call
-from bridge.ffi.native.call_frame import Arrays
+from bridge.ffi.native.addresses import Arrays
 from bridge.ffi.target import Target
 
 _numbers = itertools.count()

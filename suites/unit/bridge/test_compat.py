@@ -11,7 +11,7 @@ import pytest
 from bridge import AbiError, AbiWarning, numba_kernel
 from bridge.compat import jax as of_jax
 from bridge.compat import numba as of_numba
-from bridge.compat.library import Library, reasons
+from bridge.compat.library import Library
 
 X = jnp.arange(4.0)
 
@@ -40,20 +40,11 @@ def test_a_newer_library_is_warned_of_once_and_its_patches_are_not():
     assert [each.category for each in caught] == [AbiWarning]
 
 
-def test_the_reasons_are_the_list_in_a_docstring():
-    assert reasons("Text.\n\n- `a.b,\n  c`:\n  one\n  two.\n- `d`: three.\n\nMore.") == {
-        "a.b, c": "one two.",
-        "d": "three.",
-    }
-    assert reasons(None) == {}
-
-
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("_FIELDS", ("data", "shape"), "an array has the fields"),
         ("_RUNTIME", {of_numba.PARALLEL_FOR: "void (ptr)"}, r"numba_parallel_for is void \(ptr, .*, not void \(ptr\)"),
-        ("ENVIRONMENT", "_Other", "the variable of constants is '_ZN08NumbaEnv"),
     ],
 )
 def test_another_layout_of_numbas_code_is_an_error(monkeypatch, name, value, message):

@@ -86,7 +86,7 @@ def test_neither_the_import_nor_the_first_kernel_on_the_cpu_changes_anything_els
     assert processes.output("-c", UNCHANGED).splitlines() == ["True True", "True"]
 
 
-@pytest.mark.parametrize("name", ["numba_kernel", "cuda_raw_kernel", "XLACustomKernel", "release", "AbiError"])
+@pytest.mark.parametrize("name", ["cuda_raw_kernel", "release"])
 def test_each_name_can_be_the_first_one_that_is_used(name):
     program = f"import bridge; print(bridge.{name} is bridge.{name}); from bridge import {name}"
     assert processes.output("-c", program) == "True"

@@ -24,7 +24,6 @@ WAYS = [
     '#inc\\\nlude "a.h"',
     'const char* s = "/*"; \n#include "a.h"\n const char* t = "*/";',
     'auto s = R"x(\n)" /* )x";\n#include "a.h"',
-    "char c = '\"'; // '\n#include \"a.h\"\nchar d = '\"';",
     "#if __has_include(<a.h>)\n#endif",
 ]
 

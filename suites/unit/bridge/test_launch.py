@@ -14,12 +14,10 @@ from bridge.ffi.cuda.devices import Limits
     [
         ({"grid": 4, "block": 256}, (4, 1, 1), (256, 1, 1)),
         ({"grid": [1, np.int64(2), 3], "block": np.int64(32)}, (1, 2, 3), (32, 1, 1)),
-        ({"launch_dims": 1024}, (4, 1, 1), (256, 1, 1)),
         ({"launch_dims": (64, 65)}, (4, 5, 1), (16, 16, 1)),
         ({"launch_dims": (9, 9, 9)}, (2, 2, 3), (8, 8, 4)),
         ({"launch_dims": 0}, (0, 1, 1), (256, 1, 1)),
         ({"launch_dims": (2**31 - 1) * 1024, "threads_per_block": 1024}, (2**31 - 1, 1, 1), (1024, 1, 1)),
-        ({"launch_dims": (2**33, 5, 2)}, (2**30, 1, 1), (8, 8, 4)),
     ],
 )
 def test_arguments_become_a_grid_and_a_block(arguments, grid, block):

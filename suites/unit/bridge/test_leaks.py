@@ -84,11 +84,6 @@ def test_a_million_calls_in_a_loop_run_once_each_and_leave_nothing_behind(adder)
     assert growth(lambda _: np.testing.assert_array_equal(program(zeros), each), 100) < SETTLES_BYTES
 
 
-def test_ten_thousand_eager_calls_leave_nothing_behind(adder):
-    add, x = adder(np.float32(1)), jnp.zeros(SIZE, jnp.float32)
-    assert growth(lambda _: add(x).block_until_ready(), 10_000) < SETTLES_BYTES // 4
-
-
 def test_a_hundred_released_kernels_leave_no_more_behind_than_numba_itself(adder):
     def use(number):
         result = adder(np.float32(number))(jnp.zeros(SIZE, jnp.float32))

@@ -13,7 +13,7 @@ from bridge import STREAM, native_kernel
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.abi import API, BUFFER, FRAME, ORDINAL
 from bridge.ffi.native.abi import STREAM as STREAM_ARGS
-from bridge.ffi.native.call_frame import Arrays
+from bridge.ffi.native.addresses import Arrays
 from bridge.ffi.plans import host
 from bridge.ffi.target import Target
 from suites.unit.bridge.c_libraries import compiled

@@ -75,14 +75,10 @@ def traced():
 
 DEFAULTS = {
     "the first": (["numba", "other"], "numba"),
-    "pallas gives way to jnp": (["pallas", "jnp"], "jnp"),
     "jnp to Warp": (["jnp", "warp"], "warp"),
     "Warp to Numba": (["warp", "numba"], "numba"),
-    "Warp does not displace an earlier one": (["numba", "warp"], "numba"),
     "the first of several takes its place": (["warp", "numba", "other"], "numba"),
     "as default it stays": (["warp!", "numba"], "warp"),
-    "as default it displaces an earlier one": (["numba", "warp!"], "warp"),
-    "registered again it still gives way": (["warp", "warp", "numba"], "numba"),
     "a chosen one stays": (["jnp", "=jnp", "numba"], "jnp"),
 }
 """What is registered in order (with "!" as default, "=" sets it), and the default of the CPU."""
@@ -135,35 +131,23 @@ class TestChoice:
             op(X, outs=OUT, backend="cuda-only")
         with use_backend("warp", "pallas"), pytest.raises(BackendError, match="backend 'warp' or 'pallas' is not reg"):
             op(X, outs=OUT)
-        with pytest.raises(
-            BackendError, match=r"no kernel for platform 'tpu' \(this call can run on cpu: numba, cuda:"
-        ):
-            jax.jit(lambda x: op(x, outs=OUT)).trace(X).lower(lowering_platforms=("tpu",))
 
 
-class TestParameters:
-    """Parameters are checked before a function is called, so that its own errors are not blamed on the call."""
-
-    def test_an_error_of_a_generator_or_of_outs_is_its_own(self):
-        with pytest.raises(TypeError, match="object of type 'float' has no len") as caught:
-            operator(lambda outs, factor: len(factor))(X, factor=2.0)
-        assert not isinstance(caught.value, ParameterError)
-        assert "raised by the jnp generator of the operator scale" in caught.value.__notes__[0]
-        with pytest.raises(TypeError, match="object of type 'float' has no len"):
-            operator(outs=lambda x, factor: len(factor))(X, factor=2.0)
+def test_an_error_of_a_generator_is_its_own():
+    with pytest.raises(TypeError, match="object of type 'float' has no len") as caught:
+        operator(lambda outs, factor: len(factor))(X, factor=2.0)
+    assert not isinstance(caught.value, ParameterError)
+    assert "raised by the jnp generator of the operator scale" in caught.value.__notes__[0]
 
 
 class TestCalls:
-    @pytest.mark.parametrize("container", [lambda *r: r, lambda *r: list(r), lambda a, b: {"a": a, "b": b}])
-    def test_a_kernel_may_return_any_container_and_results_have_that_of_outs(self, container):
+    def test_a_kernel_may_return_any_container_and_results_have_that_of_outs(self):
         op = XLACustomKernel("two")
-        seen = []
-        op.def_numba_kernel(lambda outs: seen.append(outs) or (lambda x: container(x + 1, x + 2)))
+        op.def_numba_kernel(lambda outs: lambda x: {"a": x + 1, "b": x + 2})
         for outs in ([OUT, OUT], (OUT, OUT), {"y": OUT, "z": [OUT]}):
             results = op(X, outs=outs)
             assert jax.tree.structure(results) == jax.tree.structure(outs)
             assert [leaf[0] for leaf in jax.tree.leaves(results)] == [1, 2]
-        assert set(seen) == {(OUT, OUT)}
 
     def test_a_call_without_operands_in_a_batch(self):
         fill = XLACustomKernel("fill")

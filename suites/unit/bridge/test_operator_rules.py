@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from bridge import DifferentiationError, SignatureError, XLACustomKernel, export_checks, numba_kernel
+from bridge import SignatureError, XLACustomKernel, numba_kernel
 from suites.unit.bridge import kernels
 from suites.unit.bridge.test_meshes import with_transpose
 
@@ -92,13 +92,6 @@ def test_a_declared_rule_replaces_the_native_batch(matvec):
     assert seen == [(2, (False, True), (16, 5), (2, 5), (16,))]
 
 
-def test_partitioning_on_one_device_and_exported_is_a_plain_call(matvec):
-    matvec.def_partitioning("b i, i -> b", split="b")
-    assert "CustomSPMDPartitioning" not in jax.jit(matvec).lower(A, X).as_text()
-    exported = jax.export.export(jax.jit(matvec), platforms=("cpu",), disabled_checks=export_checks())(A, X)
-    close(exported.call(A, X), A @ X)
-
-
 def test_an_error_in_a_rule_says_what_the_rule_got(matvec):
     def rule(args, axes, *_, outs):
         _A, _x, _more = axes
@@ -110,39 +103,31 @@ def test_an_error_in_a_rule_says_what_the_rule_got(matvec):
 
 
 REFUSED = {
-    "a transpose that operand 0 has not": (
-        lambda op: op.def_transpose(1, lambda cotangents, x, outs: None),
-        DifferentiationError, "square was differentiated along operand 0",
-    ),
     "a transpose of another shape": (
         lambda op: op.def_transpose(0, lambda cotangents, n, outs: cotangents[0][:2]),
-        SignatureError, r"operand 0 returned float32\[2\], expected float32\[3\]",
-    ),
-    "no pair": (
-        lambda op: op.def_vjp(lambda x, n, outs: op(x, n)[0], lambda x, cotangents, outs: (x, None)),
-        SignatureError, r"the forward rule of def_vjp returned \w+, expected a pair",
+        r"operand 0 returned float32\[2\], expected float32\[3\]",
     ),
     "too few gradients": (
         lambda op: op.def_vjp(lambda x, n, outs: (op(x, n), x), lambda x, cotangents, outs: x),
-        SignatureError, "returned 1 gradients, expected one for each of the 2 arguments",
+        "returned 1 gradients, expected one for each of the 2 arguments",
     ),
     "too few tangents": (
         lambda op: op.def_jvp(lambda primals, tangents, outs: (op(*primals), [tangents[0]])),
-        SignatureError, "returned 1 tangents, expected one for each of the 2 results",
+        "returned 1 tangents, expected one for each of the 2 results",
     ),
     "no batch": (
         lambda op: op.def_batching(lambda extent, is_batched, x, n, outs: [x[0], n[0]]),
-        SignatureError, r"the batching rule returned float32\[3\], .*but outs declares",
+        r"the batching rule returned float32\[3\], .*but outs declares",
     ),
 }  # fmt: skip
-"""Rules that return something else than they should, by what, and the error."""
+"""Rules that return something else than they should, by what, and the text of the error."""
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_rule_that_returns_something_else_is_refused(square, what):
-    declare, error, message = REFUSED[what]
+    declare, message = REFUSED[what]
     declare(square)
     gradient = jax.grad(lambda x, n: square(x, n)[0].sum())
     function = jax.vmap(square) if what == "no batch" else jax.vmap(gradient)
-    with pytest.raises(error, match=message):
+    with pytest.raises(SignatureError, match=message):
         function(jnp.ones((2, 3)), jnp.ones((2, 3), int))

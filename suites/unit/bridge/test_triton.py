@@ -270,6 +270,12 @@ def test_decorators_of_triton_are_resolved_once_and_values_go_before_them(option
     assert call.options.shape.grid == (triton.cdiv(N, found[0]), 1, 1)
 
 
+def test_a_heuristic_that_reads_an_array_is_refused():
+    reads = triton.heuristics({"BLOCK": lambda args: args["x"].shape[0]})(scale)
+    with pytest.raises(SignatureError, match=r"the heuristic of 'BLOCK' raised AttributeError.* Pass BLOCK=\.\.\."):
+        bridge.triton_kernel(reads, OUT, grid=1, factor=2.0, n=N)
+
+
 def test_a_kernel_may_have_its_outputs_first():
     launch = code_in(of_tuned(), OUT, OUT)[1].launch
     assert [(patch.word, patch.buffer) for patch in launch.patches] == [(1, 0), (2, 1), (0, 2)]

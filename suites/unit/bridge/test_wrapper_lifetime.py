@@ -66,10 +66,8 @@ def operator(generator):
 
 MAKERS = {
     "numba_kernel": lambda n: bridge.numba_kernel(double, lambda x: jax.ShapeDtypeStruct((n,), x.dtype)),
-    "native_kernel": lambda n: bridge.native_kernel(MEMCPY, like, lambda x, out: (out, x, np.int64(4 * n))),
     "jax_kernel": lambda n: bridge.jax_kernel(warp_kernel(n)),
     "warp_callable": lambda n: bridge.warp_callable(launcher(n)),
-    "a function in Python": lambda n: bridge.warp_callable(launcher(n), python_call=True),
     "XLACustomKernel": lambda n: operator(lambda outs: bridge.numba_kernel(double, [*outs] * (n > 0))),
 }  # fmt: skip
 """Wrappers and operators of their own each time: what makes them takes a number from around it."""
@@ -160,13 +158,3 @@ def test_a_kernel_of_a_dropped_wrapper_is_collected_and_an_exported_program_stil
     gc.collect()
     assert kernel() is None
     np.testing.assert_array_equal(program.call(X), 3 * X)
-
-
-def test_a_wrapper_holds_its_programs(caplog):
-    calls = [bridge.warp_callable(launcher(n)) for n in range(40)]
-    for call in calls:
-        call(X)
-    with jax.log_compiles(), caplog.at_level(logging.WARNING, "jax"):
-        for call in calls:
-            call(X)
-    assert not caplog.messages

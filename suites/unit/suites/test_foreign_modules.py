@@ -1,7 +1,6 @@
 """Our packages have common names: a module that hides or replaces one is named in one line, with what to do."""
 
 import os
-import shutil
 import sys
 
 import pytest
@@ -35,16 +34,3 @@ def test_a_command_names_a_package_that_is_gone(tmp_path):
     done = run("-S", "-P", "-m", "suites", "list", cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 3
     assert done.stderr == f"kernel-bridge: its package 'reports' is missing from {tmp_path}. Install it again.\n"
-
-
-def test_import_bridge_names_a_part_of_it_that_is_gone(tmp_path):
-    """Another package of this name that is uninstalled can take our files with it."""
-    (tmp_path / "bridge").mkdir()
-    shutil.copy(PROJECT / "bridge" / "__init__.py", tmp_path / "bridge")
-    code, lines = ended(tmp_path, "-c", "import bridge")
-    assert code == 1
-    place = tmp_path / "bridge"
-    assert lines[-1] == (
-        f"ImportError: bridge.ffi is missing from kernel-bridge in {place}: another package named 'bridge' may have "
-        "replaced it. Uninstall that one, and install kernel-bridge again."
-    )
