@@ -35,7 +35,6 @@ DEEP = (
     "suites/unit/bridge/test_numba_parallel.py::test_a_second_process_takes_parallel_kernels_from_numbas_cache",
     "suites/unit/bridge/test_shutdown.py",
     "suites/unit/suites/test_command_line.py::test_a_signal_interrupts_unless_somebody_else_handles_it",
-    "suites/unit/suites/test_sanitize.py",
     # A browser.
     "suites/unit/reports/test_page_in_browser.py",
     # Whole sessions of the commands.
