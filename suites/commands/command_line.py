@@ -21,7 +21,6 @@ from reports.errors import ReportError
 from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_options
 from reports.records.store import RUNS_VARIABLE, find_run
 from suites.cells.selection import Selection, SelectionError, require_files
-from suites.commands.variables import require_known_variables
 from suites.processes.interruption import INTERRUPTION
 
 DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
@@ -49,7 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.runs:
         os.environ[RUNS_VARIABLE] = options.runs
     try:
-        require_known_variables()
         if options.reads_runs:
             return run_report(options)
         require_files(getattr(options, "operators", None) or ())

@@ -251,28 +251,3 @@ except KeyboardInterrupt:
 )
 def test_a_signal_interrupts_unless_somebody_else_handles_it(name, before, said):
     assert output("-c", SIGNALLED.format(name=name, before=before)) == said
-
-
-LOST = """
-import gc, os, signal, time
-from suites.processes.interruption import Interruption
-signal.signal(signal.SIGINT, signal.default_int_handler)
-interruption = Interruption()
-interruption.install()
-def collected(phase, info):
-    gc.callbacks.clear()
-    os.kill(os.getpid(), signal.SIGINT)
-gc.callbacks.append(collected)
-try:
-    with interruption.raises():
-        gc.collect()  # Python loses what is raised here
-        time.sleep(5)
-        print("went on")
-except KeyboardInterrupt:
-    print("interrupted")
-"""
-
-
-def test_an_interruption_that_python_loses_comes_again_and_prints_nothing():
-    done = run("-c", LOST)
-    assert (done.stdout.strip(), done.stderr) == ("interrupted", "")
