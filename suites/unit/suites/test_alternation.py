@@ -1,6 +1,5 @@
 """Two revisions in waves: how many, in what order, and what is recorded of each; with a fake panel."""
 
-import json
 from pathlib import Path
 
 import msgspec
@@ -190,20 +189,6 @@ def test_a_full_disk_loses_nothing_that_was_measured(tmp_path, monkeypatch):
     assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl", ".jsonl"]
 
 
-def test_each_side_starts_with_its_own_operators(tmp_path):
-    own = cells("add")
-    fake = Fake({"base": own, "head": own})
-    run(fake, tmp_path)
-    (first, *_) = fake.specs
-    assert [spec.label for spec in first] == ["base", "head", "head", "base"]
-    for spec in first:
-        assert json.loads(spec.command[-1])["sources"] == [f"/{spec.label}/my_ops.py"]
-        assert spec.variables["PYTHONPATH"] == f"/{spec.label}/lib"
-        assert spec.folder == Path(f"/{spec.label}")
-    caches = {spec.label: spec.variables["KERNEL_BRIDGE_CACHE_DIR"] for spec in first}
-    assert caches["base"] != caches["head"]
-
-
 def test_the_runs_name_their_commits_and_each_other(tmp_path):
     own = cells("add")
     measured = run(Fake({"base": own, "head": own}), tmp_path)
@@ -228,12 +213,6 @@ def test_the_time_ends_a_wave_between_two_contests_but_not_before_four_processes
     measured = run(fake, tmp_path, seconds=100.0)
     assert fake.waves == 3, "the third wave took longer than the ones before"
     assert {len(found) for found in blocks(measured.head.path).values()} == {4, 6}, "what it finished counts"
-
-
-def test_a_cell_of_one_side_and_a_new_version_are_recorded(tmp_path):
-    measured = run(Fake({"base": cells("add"), "head": cells("add", "new", operator_version=2)}), tmp_path)
-    assert set(blocks(measured.head.path)) == {"add-numba-f32-4096-cpu", "new-numba-f32-4096-cpu"}
-    assert set(blocks(measured.base.path)) == {"add-numba-f32-4096-cpu"}
 
 
 def test_a_process_that_is_lost_to_noise_is_lost_alone(tmp_path):
