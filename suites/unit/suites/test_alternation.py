@@ -122,7 +122,6 @@ def test_waves_follow_until_every_cell_is_decided(tmp_path):
     assert fake.waves == fake.ended == 3
     assert screen.total == 3 * 4
     assert screen.left_s() == 0
-    assert measured.is_recorded
     assert fake.contests == [{"base": ["numba"], "head": ["numba"]}] * 6, "jnp is not timed"
     assert fake.checked == [True, False, False], "cells are checked in the first wave"
     assert measured.notes[0].startswith("6 processes of each revision; load of the machine ")
@@ -171,7 +170,7 @@ def test_a_selection_that_only_head_has_is_new_and_no_error(tmp_path):
     assert [table.title.partition(" of")[0] for table in page.tables] == ["Comparison"]
 
 
-def test_a_full_disk_loses_nothing_that_was_measured(tmp_path, monkeypatch):
+def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path, monkeypatch):
     fake, append = Fake({"base": cells("add"), "head": cells("add")}), RunWriter.append
 
     def refuse(self, result, run=None):
@@ -180,13 +179,10 @@ def test_a_full_disk_loses_nothing_that_was_measured(tmp_path, monkeypatch):
         return append(self, result, run)
 
     monkeypatch.setattr(RunWriter, "append", refuse)
-    measured = run(fake, tmp_path)
-    assert not measured.is_recorded
-    assert measured.notes[-1] == "not recorded: no space left on device"
-    counts = [len(record.timing.processes) for record in measured.head.records if record.timing]
-    assert counts == [6], "what was measured is compared"
-    assert [len(found) for found in blocks(measured.head.path).values()] == [4], "and the waves before stay"
+    with pytest.raises(RevisionError, match=r"^not recorded: no space left on device; what was timed before is in "):
+        run(fake, tmp_path)
     assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl", ".jsonl"]
+    assert [len(found) for path in tmp_path.iterdir() for found in blocks(path).values()] == [4, 4]
 
 
 def test_the_runs_name_their_commits_and_each_other(tmp_path):
