@@ -16,14 +16,11 @@ LEFT_OUT = pytest.StashKey[int]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Prepares the checks. All processes of a session share the machine code of handlers, and nothing with the user."""
+    from suites.processes.preparation import prepare, temporary_folder
+
     if not hasattr(config, "workerinput"):
-        from suites.processes.preparation import temporary_folder
-
         os.environ["KERNEL_BRIDGE_CACHE_DIR"] = temporary_folder(config)
-    if not config.option.kb_bench:
-        from suites.processes.preparation import prepare
-
-        prepare(config)
+    prepare(config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -128,7 +128,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "direction (default: forward; full: both)", metavar="MODE", choices=("forward", "forward+backward")
     ),
     "peers": {"action": "store_true", "help": "time functions of other libraries beside the kernels"},
-    "sanitize": {"action": "store_true", "help": "run the kernels on a GPU under NVIDIA's compute-sanitizer instead"},
     "gate": {"action": "store_true", "help": "decide by [tool.kernel-bridge.gate] of pyproject.toml: is it slower?"},
     "sort": {"choices": SORTS, "help": "list cells by this, the greatest first"},
     "only": {"action": "append", "default": [], "choices": KINDS, "help": "show only such cells; may be repeated"},

@@ -6,26 +6,11 @@ import contextlib
 import os
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 from suites.processes.interruption import INTERRUPTION
+from suites.processes.own_packages import hidden_package
 
-_NEEDED = ("pandas", "pytest", "pytest_benchmark", "pytest_timeout", "rich", "scipy", "warp", "xdist")
-
-
-def _foreign_module(home: Path) -> str | None:
-    """Says which other module hides ``bridge`` or ``reports``, and how to mend it; None if both are in ``home``."""
-    for name in ("bridge", "reports"):
-        spec = find_spec(name)
-        origin = Path(spec.origin or "") if spec else None
-        if origin is None:
-            return f"kernel-bridge: its package {name!r} is missing from {home}. Install it again."
-        if origin.parent != home / name:
-            return (
-                f"kernel-bridge: {origin} hides its package {name!r} in {home}. If the file is yours, rename it or run "
-                "the command in another folder. If a package brought it, uninstall that and install this one again."
-            )
-    return None
+_NEEDED = ("pandas", "pytest", "pytest_timeout", "rich", "scipy", "warp", "xdist")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 3
-    if (foreign := _foreign_module(Path(__file__).parents[1])) is not None:
+    if (foreign := hidden_package()) is not None:
         print(foreign, file=sys.stderr)
         return 3
     if arguments is not None:

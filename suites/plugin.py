@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from suites.checks.drawn import session_choices
-from suites.processes.preparation import leave_no_folder, prepare, require_own_packages
+from suites.processes.own_packages import hidden_package
+from suites.processes.preparation import prepare
 
-_HERE = Path(__file__).parent
-_CHECKS = _HERE / "checks"
+_CHECKS = Path(__file__).parent / "checks"
 _EVIDENCE = pytest.StashKey[Any]()
 
 
@@ -40,8 +40,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, kind in (("operator", str), ("backend", str), ("dtype", str), ("size", int)):
         text = f"only this {name}; may be repeated"
         group.addoption(f"--kb-{name}", action="append", default=[], type=kind, help=text)
-    group.addoption("--kb-mode", action="append", default=[], help="with --kb-bench: forward, or forward+backward")
-    group.addoption("--kb-peers", action="store_true", help="with --kb-bench: other libraries beside the kernels")
     group.addoption("--kb-part", type=_part, metavar="K/N", default=None, help="only the K-th of N even parts of cells")
     group.addoption(
         "--kb-profile",
@@ -58,9 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="repeats the random choices of the session with this seed (default: a new one)",
     )
     group.addoption("--kb-record", action="store_true", help="record the checks, and end with their grid")
-    group.addoption(
-        "--kb-bench", action="store_true", help="time cells by pytest-benchmark (suites/bench/test_speed.py)"
-    )
     group.addoption("--kb-resume", metavar="RUN", default=None, help="continue this recorded run")
     group.addoption("--kb-done", metavar="FILE", default=None, help="leave out the cells whose keys this file lists")
 
@@ -80,8 +75,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Loads the operators of the options, and registers the plugin of a recorded session."""
-    require_own_packages()
-    leave_no_folder(config)
+    if (foreign := hidden_package()) is not None:
+        raise pytest.UsageError(f"{foreign} Or run kernel-bridge validate, whose import path is its own.")
     is_worker = hasattr(config, "workerinput")
     if config.option.kb_profile is None:
         config.option.kb_profile = "full" if config.option.kb_operators else "quick"
@@ -93,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.kb_seed is None:
         config.option.kb_seed = secrets.randbelow(session_choices.MOST_SEED)  # workers get it with the other options
     session_choices.use(config.option.kb_seed, config.option.kb_profile)
-    if (config.option.kb_operators or config.option.kb_record) and not config.option.kb_bench:
+    if _is_judged(config.option):
         prepare(config)  # before a file of operators makes arrays
     if config.option.kb_operators:
         from suites.processes.preflight import use_operators
@@ -107,33 +102,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> None:
     """Prepares the process before the first file of checks is imported."""
-    if module_path.parent == _CHECKS and not parent.config.option.kb_bench:
+    if module_path.parent == _CHECKS:
         prepare(parent.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrizes a check by the cells of its table, and the test of speed by the cells to time."""
-    is_check = metafunc.definition.path.parent == _CHECKS
-    is_timing = "speed_case" in metafunc.fixturenames and _HERE in metafunc.definition.path.parents
-    if is_check or is_timing:
-        from suites.validate.check_items import give_cells, give_timed_cells
+    """Parametrizes a check by the cells of its table."""
+    if metafunc.definition.path.parent == _CHECKS:
+        from suites.validate.check_items import give_cells
 
-        (give_cells if is_check else give_timed_cells)(metafunc)
+        give_cells(metafunc)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks and orders the checks; the items of other tests keep their places."""
-    own = {_CHECKS}
-    timed = [item for item in items if _HERE in item.path.parents and "speed_case" in getattr(item, "fixturenames", ())]
-    if config.option.kb_bench or not (timed or any(item.path.parent in own for item in items)):
+    if not any(item.path.parent == _CHECKS for item in items):
         return
     from suites.validate.check_items import arrange
 
     done = Path(config.option.kb_done) if config.option.kb_done else None
     dropped = arrange(items, done=done, is_recorded=_is_judged(config.option), part=config.option.kb_part)
-    items[:] = [item for item in items if item not in set(timed)]
-    if dropped or timed:
-        config.hook.pytest_deselected(items=[*dropped, *timed])
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
 
 
 @pytest.fixture
@@ -217,4 +207,4 @@ def _part(text: str) -> tuple[int, int]:
 
 def _is_judged(option: Any) -> bool:
     """Tells whether the checks of a session are judged as ``validate`` judges them."""
-    return bool(option.kb_record or option.kb_operators) and not option.kb_bench
+    return bool(option.kb_record or option.kb_operators)

@@ -1,8 +1,4 @@
-"""Makes the kernels of the backends ``numba`` and ``numba_parallel``: Numba's CPU kernels on one thread and on several.
-
-It also exports the building blocks of :mod:`suites.kernels.numba_cpu.blocks`, :mod:`suites.kernels.numba_cpu.math` and
-:mod:`suites.kernels.numba_cpu.wide` for the files of operators.
-"""
+"""Makes the kernels of the backends ``numba`` and ``numba_parallel``: Numba on one CPU thread, and on several."""
 
 from __future__ import annotations
 
@@ -16,55 +12,8 @@ from numba.np.numpy_support import as_dtype
 from bridge import numba_kernel
 from bridge.kernel.arguments import check_aliases
 from suites.kernels.kernel import DeclaredDtypes, Kernel
-from suites.kernels.numba_cpu.blocks import (
-    ONE_THREAD_BELOW,
-    add_partials,
-    block_count,
-    block_dot,
-    block_exp,
-    block_squares,
-    block_sum,
-    blocked_dot,
-    blocked_squares,
-    blocked_sum,
-    copy_to,
-    is_csr,
-    largest_element,
-    multiply,
-    rows_of_part,
-    short_dots,
-)
 from suites.kernels.numba_cpu.copies import with_options
-from suites.kernels.numba_cpu.math import exponential
-from suites.kernels.numba_cpu.wide import round_to, sums_for, widened
 from suites.kernels.wrapped import arguments_of, outs_function
-from suites.numerics.blocked_sums import BLOCK
-
-__all__ = [
-    "BLOCK",
-    "ONE_THREAD_BELOW",
-    "NumbaKernel",
-    "accept",
-    "add_partials",
-    "block_count",
-    "block_dot",
-    "block_exp",
-    "block_squares",
-    "block_sum",
-    "blocked_dot",
-    "blocked_squares",
-    "blocked_sum",
-    "copy_to",
-    "exponential",
-    "is_csr",
-    "largest_element",
-    "multiply",
-    "round_to",
-    "rows_of_part",
-    "short_dots",
-    "sums_for",
-    "widened",
-]
 
 
 @dataclass(frozen=True)

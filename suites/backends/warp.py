@@ -1,8 +1,4 @@
-"""Defines the kernels of the backends ``warp`` and ``warp_tile``: NVIDIA Warp, where blocks may work on tiles.
-
-It also exports the building blocks of :mod:`suites.kernels.warp.blocks`, :mod:`suites.kernels.warp.streams` and
-:mod:`suites.kernels.warp.vectors` for the files of operators.
-"""
+"""Defines the kernels of the backends ``warp`` and ``warp_tile``: NVIDIA Warp, where blocks may work on tiles."""
 
 from __future__ import annotations
 
@@ -20,63 +16,9 @@ from suites.errors import OperatorError
 from suites.kernels.atomic_operations import has_atomics
 from suites.kernels.function_kernel import FunctionKernel
 from suites.kernels.kernel import DeclaredDtypes, Derivative, Kernel, Same
-from suites.kernels.warp.blocks import (
-    LANES,
-    PARTS,
-    PARTS_THREADS,
-    SIDE,
-    STREAM_THREADS,
-    STREAM_TILE,
-    TILE,
-    TILE_THREADS,
-    add_up,
-    add_up_parts,
-    blocks,
-    kernel_with,
-    part_count,
-    per_stream_tile,
-    quotient,
-    real,
-    scalar,
-    tile_count,
-    wp,
-    zeros,
-)
-from suites.kernels.warp.streams import stream
-from suites.kernels.warp.vectors import FOUR, block_of, on_gpu, thread_of_block, vectors_of
+from suites.kernels.warp.blocks import wp
 from suites.kernels.wrapped import arguments_of
 from suites.numerics.arrays import specs
-
-__all__ = [
-    "FOUR",
-    "LANES",
-    "PARTS",
-    "PARTS_THREADS",
-    "SIDE",
-    "STREAM_THREADS",
-    "STREAM_TILE",
-    "TILE",
-    "TILE_THREADS",
-    "WarpCallable",
-    "WarpKernel",
-    "add_up",
-    "add_up_parts",
-    "block_of",
-    "blocks",
-    "kernel_with",
-    "on_gpu",
-    "part_count",
-    "per_stream_tile",
-    "quotient",
-    "real",
-    "scalar",
-    "stream",
-    "thread_of_block",
-    "tile_count",
-    "vectors_of",
-    "wp",
-    "zeros",
-]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from suites.cells.case import SEED, Case, sample
 from suites.cells.tables import KERNELS, LARGE_SAMPLES
 from suites.checks.drawn.drawn_inputs import needles, whole_numbers
 from suites.checks.drawn.drawn_truth import DrawnTruth, NoTruthError, drawn_truth
-from suites.checks.drawn.many_sizes import large_sizes, memory_alone, small_sizes, vast_size
+from suites.checks.drawn.many_sizes import large_sizes, small_sizes
 from suites.checks.drawn.session_choices import depth, session_seed
 from suites.checks.judging.call_loops import work
 from suites.checks.judging.cell_verdict import judge_kernel, poisoned_program
@@ -60,14 +60,6 @@ def test_large_inputs_are_right(case: Case, evidence: Evidence) -> None:
     for drawn in _needles(operator, case.dtype):
         verdict = judge_kernel(operator, case.backend, drawn.inputs, case.device, by=drawn.judge)
         evidence.require(verdict, drawn.name)
-    if depth() and case.platform == "cuda":
-        with memory_alone() as is_free:
-            vast = vast_size(operator, case.dtype, case.device)
-            if vast is not None and not is_free:
-                evidence.note = evidence.note or f"size {vast} was not tried: another process had the memory"
-            elif vast is not None:
-                inputs = repeated_inputs.sample(operator, case.dtype, vast, SEED)
-                evidence.require(judge_kernel(operator, case.backend, inputs, case.device), f"size {vast}")
 
 
 def _seconds(case: Case, size: int) -> float:

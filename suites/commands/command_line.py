@@ -21,7 +21,6 @@ from reports.errors import ReportError
 from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_options
 from reports.records.store import RUNS_VARIABLE, find_run
 from suites.cells.selection import Selection, SelectionError, require_files
-from suites.commands.variables import require_known_variables
 from suites.processes.interruption import INTERRUPTION
 
 DESCRIPTION = """Validate kernels against references, time them, and show what was recorded.
@@ -49,7 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.runs:
         os.environ[RUNS_VARIABLE] = options.runs
     try:
-        require_known_variables()
         if options.reads_runs:
             return run_report(options)
         require_files(getattr(options, "operators", None) or ())
@@ -113,8 +111,6 @@ def _bench(options: argparse.Namespace) -> Exit:
 
 
 def _validate(options: argparse.Namespace) -> Exit:
-    if options.sanitize:
-        return _sanitize(options)
     selection = selection_of(options)
     _announce(f"checking the {selection.profile} profile on {options.device}")
     from suites.validate.command import Workers, validate
@@ -164,23 +160,6 @@ def _show_table(options: argparse.Namespace, make: Any) -> Exit:
     require_sound(selection)
     show(Page.of([make(selection)]), options)
     return Exit.FINE
-
-
-def _sanitize(options: argparse.Namespace) -> Exit:
-    _announce("running compute-sanitizer; each tool runs all kernels in a process of its own")
-    from reports.render.page import Page, show
-    from suites.processes.preflight import require_sound
-    from suites.sanitize.command import sanitize
-    from suites.sanitize.output import TOOLS
-
-    selection = replace(selection_of(options), device="cuda")
-    require_sound(selection)
-    with INTERRUPTION.raises():
-        tables, code, reasons = sanitize(selection, tuple(TOOLS))
-    show(Page.of(tables), options)
-    for reason in reasons:
-        print(f"{options.prog}: {reason}", file=sys.stderr)
-    return code
 
 
 def _compare(options: argparse.Namespace) -> Exit:
@@ -308,7 +287,7 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
     validate = add(
         "validate", _validate, "run every check of each kernel, and print the verdicts",
         "validate my_ops.py --operator cube", *cells, "profile", "part", "resume", "jobs", "timeout", "seed",
-        "sanitize", "format", "summary", "runs", "verbose", pytest=True,
+        "format", "summary", "runs", "verbose", pytest=True,
     )  # fmt: skip
     bench = add(
         "bench", _bench, "check and time kernels, and print the table", "bench my_ops.py --size 4096", *cells,

@@ -77,7 +77,7 @@ def compare(options: argparse.Namespace) -> Exit:
     from reports.render.page import show
 
     show(page, options)
-    if isinstance(pair, TwoRevisions) and measured.is_recorded:
+    if isinstance(pair, TwoRevisions):
         print(f"recorded in {measured.base.path} (base) and {measured.head.path} (head)", file=sys.stderr)
     for line in [*notes, *lines]:
         print(visible(f"{options.prog}: {line}"), file=sys.stderr)

@@ -15,7 +15,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ import msgspec
 from reports import Cell, CellResult, Record, ReportError, Run, RunWriter, judge, load_run, new_run_id, run_path
 from reports.pages.alike import INTERLEAVED
 from reports.records.cell import CellKey
-from reports.records.record import SCHEMA
 from reports.records.run_file import RunFile
 from suites.bench.command import PROCESSES, REPETITIONS, SECONDS, worker_command
 from suites.bench.groups import chunks, group_cells
@@ -66,14 +64,12 @@ class RunPair:
     Attributes:
         base: The run of the older revision.
         head: The run of the newer revision.
-        notes: The number of processes, the load, the undecided cells, and the files that could not be written.
-        is_recorded: Whether both run files were written.
+        notes: The number of processes, the load, and the undecided cells.
     """
 
     base: RunFile
     head: RunFile
     notes: tuple[str, ...]
-    is_recorded: bool
 
 
 def measure(
@@ -107,7 +103,8 @@ def measure(
         clock: Returns the time, in seconds.
 
     Raises:
-        RevisionError: A revision cannot be timed. The pools before it are recorded, as incomplete runs.
+        RevisionError: A revision cannot be timed, or a file cannot be written. The pools before it are recorded, as
+            incomplete runs.
         KeyboardInterrupt: The user ended the session. The pools before it are recorded, as incomplete runs.
     """
     screen = screen or Screen()
@@ -134,29 +131,23 @@ def measure(
                     is_complete = session.add(pool, end if can_stop else math.inf, clock)
                 longest = max(longest, clock() - start)
                 number += is_complete
-                left = undecided(*session.records())
-                failure = session.save(ends=False)
-                load = f"load {machine_load() or 0:.1f}{f'; {failure}' if failure else ''}"
+                left = undecided(*(run.records for run in session.save(ends=False)))
                 screen.print(
                     f"kernel-bridge: {number * _EACH} processes of each revision, {len(left)} of {session.count:,}"
-                    f" cells undecided, {clock() - begun:.0f} s, {load}"
+                    f" cells undecided, {clock() - begun:.0f} s, load {machine_load() or 0:.1f}"
                 )
+        base, head = session.save(ends=True)
     except PoolError as error:
         raise RevisionError(f"{error}{session.saved_files()}") from error
     finally:
         session.close()
-    failure = session.save(ends=True)
     notes = [*session.refusals(), session.load_note(number * _EACH)]
     if left and not processes:
         minutes = (clock() - begun) / 60
         names = ", ".join(left[:5]) + (", ..." if len(left) > 5 else "")
         more = "" if number * _EACH >= MOST else f"; take --minutes {max(1, round(2 * minutes))}, or fewer cells"
         notes.append(f"undecided after {minutes:.1f} minutes: {len(left)} cells: {names}{more}")
-    notes += [failure] if failure else []
-    base, head = session.run_files()
-    if not failure:
-        base, head = load_run(base.path), load_run(head.path)
-    return RunPair(base, head, tuple(notes), not failure)
+    return RunPair(base, head, tuple(notes))
 
 
 def _is_enough(done: int, wanted: int | None, left: Sequence[str]) -> bool:
@@ -263,28 +254,20 @@ class _Session:
                     return False
         return True
 
-    def records(self) -> tuple[list[Record], list[Record]]:
-        """Returns the records of both revisions so far."""
-        base, head = self.run_files()
-        return base.records, head.records
-
-    def run_files(self) -> tuple[RunFile, RunFile]:
-        """Returns both runs from memory, as if the session were interrupted now."""
-        base, head = (self._run_file(label) for label in self._revisions)
-        return base, head
-
-    def save(self, *, ends: bool) -> str | None:
-        """Replaces both files at once by new ones; returns why a file could not be written.
+    def save(self, *, ends: bool) -> tuple[RunFile, RunFile]:
+        """Replaces both files at once by new ones, and returns both runs.
 
         Args:
             ends: Whether the session came to its end.
+
+        Raises:
+            RevisionError: A file cannot be written.
         """
         try:
-            for label in self._revisions:
-                self._write(label, ends=ends)
+            base, head = (self._write(label, ends=ends) for label in self._revisions)
         except (ReportError, OSError) as error:
-            return f"not recorded: {error}"
-        return None
+            raise RevisionError(f"not recorded: {error}{self.saved_files()}") from error
+        return base, head
 
     def saved_files(self) -> str:
         """Returns, for a message, where the pools that ended are recorded."""
@@ -294,7 +277,7 @@ class _Session:
     def _path(self, label: str) -> Path:
         return run_path(self._ids[label], self._runs)
 
-    def _write(self, label: str, *, ends: bool) -> None:
+    def _write(self, label: str, *, ends: bool) -> RunFile:
         path = self._path(label)
         part = path.with_name(f".{path.name}.part")
         one = self._revisions[label]
@@ -310,21 +293,7 @@ class _Session:
         finally:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
-
-    def _run_file(self, label: str) -> RunFile:
-        one = self._revisions[label]
-        run, results = self._header(one), self._results(label)
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        records = [
-            Record(schema=SCHEMA, index=index, time=now, run=run, **msgspec.structs.asdict(result))
-            for index, result in enumerate(results)
-        ]
-        assert one.opened is not None
-        expected = [*_cells(one), *(result.cell for result in one.opened.skipped)]
-        return RunFile(
-            path=self._path(label), records=records, expected={cell.key: cell for cell in expected},
-            runnable={cell.key for cell in _cells(one)}, begins=1, run_id=run.run_id, headers=[run],
-        )  # fmt: skip
+        return load_run(path)
 
     def _results(self, label: str) -> list[CellResult]:
         one = self._revisions[label]

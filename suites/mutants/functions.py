@@ -11,8 +11,9 @@ import bridge
 from bridge import XLACustomKernel, numba_kernel
 from suites.backends import BACKENDS
 from suites.backends.custom_kernel import CustomKernel
-from suites.backends.warp import WarpCallable, scalar, wp
+from suites.backends.warp import WarpCallable
 from suites.declare.aspects import Gradient
+from suites.kernels.warp.blocks import scalar, wp
 from suites.mutants.mutant import table
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add.warp import add_warp

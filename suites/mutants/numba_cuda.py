@@ -6,24 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites.backends import BACKENDS
-from suites.backends.numba_cuda import (
-    THREADS,
-    WARP,
-    WARPS,
-    CudaCallable,
-    CudaKernel,
-    csr_row_sums,
-    csr_rows_of,
-    cuda,
-    device,
-    kernel,
-    neighbours,
-    partial_count,
-    shuffle_xor,
-    sum_of_lanes,
-    tile_count,
-    votes,
-)
+from suites.backends.numba_cuda import CudaCallable, CudaKernel
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, device, kernel, partial_count, tile_count
+from suites.kernels.numba_cuda.sparse_blocks import csr_row_sums, csr_rows_of
+from suites.kernels.numba_cuda.vectors import neighbours
+from suites.kernels.numba_cuda.warps import WARP, WARPS, shuffle_xor, sum_of_lanes, votes
 from suites.mutants.mutant import table
 from suites.ops.add import OPERATOR as ADD
 from suites.ops.add.numba_cuda import add_cuda
@@ -32,8 +19,6 @@ from suites.ops.csr_matmat import OPERATOR as CSR_MATMAT
 from suites.ops.cumsum import OPERATOR as CUMSUM
 from suites.ops.cumsum.look_back import awaited, clear_words, look_back_words, plus, publish, seen
 from suites.ops.cumsum.numba_cuda import SCAN_THREADS, TILE, in_one_pass, scan_of_tiles, scan_tiles
-from suites.ops.linear_recurrence import OPERATOR as LINEAR_RECURRENCE
-from suites.ops.linear_recurrence.numba_cuda import linear_recurrence_in_vectors
 from suites.ops.mean_std import OPERATOR as MEAN_STD
 from suites.ops.mean_std.numba_cuda import MOST_PARTS, groups_of_parts
 from suites.ops.scatter_add import OPERATOR as SCATTER_ADD
@@ -223,26 +208,6 @@ def first_group_alone(data, indices, indptr, X, out):
         if group == np.uint64(0):
             out[row, j] = total
         j += np.uint64(cuda.blockDim.x)
-
-
-def _half_of_the_segments(inputs, outs):
-    """Half of the threads along the steps, where the kernel has a number of them."""
-    good = LINEAR_RECURRENCE.kernels[BACKENDS["numba_cuda"]]
-    launch = good.launch(inputs, outs)
-    if good.kernel_of(inputs, outs) is not linear_recurrence_in_vectors:
-        return launch
-    return launch | {"block": (launch["block"][0], launch["block"][1] // 2)}
-
-
-broken(
-    LINEAR_RECURRENCE, "sizes", "half of the segments that a round combines are missing", name="half_of_the_segments"
-)(
-    CudaKernel(
-        linear_recurrence_in_vectors,
-        _half_of_the_segments,
-        select=LINEAR_RECURRENCE.kernels[BACKENDS["numba_cuda"]].select,
-    )
-)
 
 
 # Functions of several launches.

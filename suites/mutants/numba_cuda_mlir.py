@@ -1,7 +1,8 @@
 """Holds a broken kernel of numba-cuda-mlir: with numba-cuda it is right."""
 
 from suites.backends import BACKENDS
-from suites.backends.numba_cuda import CudaKernel, cuda, kernel
+from suites.backends.numba_cuda import CudaKernel
+from suites.kernels.numba_cuda.blocks import cuda, kernel
 from suites.mutants.mutant import table
 
 MUTANTS, broken = table(BACKENDS["numba_cuda_mlir"])

@@ -4,8 +4,9 @@ from jax import numpy as jnp
 
 from bridge import warp_callable
 from suites.backends import BACKENDS
-from suites.backends.warp import LANES, WarpCallable, WarpKernel, scalar, wp
+from suites.backends.warp import WarpCallable, WarpKernel
 from suites.declare.aspects import Gradient
+from suites.kernels.warp.blocks import LANES, scalar, wp
 from suites.kernels.warp.rows import rows_of
 from suites.mutants.mutant import table
 from suites.ops.csr_matvec import OPERATOR as CSR_MATVEC

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
-from typing import Any
-
-_MOMENT_S = 0.1
 
 _EXIT = 3
 """The exit code of a command that could not run, see :class:`reports.options.Exit`."""
@@ -36,7 +30,6 @@ class Interruption:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 signal.signal(number, self._interrupt)
-        sys.unraisablehook = functools.partial(self._unraisable, sys.unraisablehook)
 
     @contextlib.contextmanager
     def raises(self) -> Iterator[None]:
@@ -50,15 +43,6 @@ class Interruption:
             yield
         finally:
             self._raising -= 1
-
-    def _unraisable(self, report: Callable[[Any], object], unraisable: Any) -> None:
-        """Interrupts again a moment later, where Python lost the exception: a callback of its garbage collector ran."""
-        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
-            report(unraisable)
-            return
-        again = threading.Timer(_MOMENT_S, os.kill, (os.getpid(), signal.SIGINT))
-        again.daemon = True
-        again.start()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if not self._raising:

@@ -20,18 +20,13 @@ from suites.processes.interruption import INTERRUPTION
 HERE = Path(__file__).parents[1]
 """The folder of the package, which holds the tests."""
 
-_PLUGINS = ("pytest_benchmark.plugin", "xdist.plugin", "pytest_timeout", "suites.plugin")
+_PLUGINS = ("xdist.plugin", "pytest_timeout", "suites.plugin")
 
 
-def arguments(tests: Sequence[Path], scratch: str) -> list[str]:
-    """Returns the first arguments of pytest.
-
-    Args:
-        tests: Files of tests.
-        scratch: A folder for the files of plugins, see :func:`isolated`.
-    """
+def arguments(tests: Sequence[Path]) -> list[str]:
+    """Returns the first arguments of pytest, which runs these files."""
     command = ["-c", str(HERE / "processes" / "session.ini"), "--rootdir", str(HERE), "--confcutdir", str(HERE)]
-    command += ["-p", "no:cacheprovider", "--benchmark-storage", f"file://{scratch}/benchmarks"]
+    command += ["-p", "no:cacheprovider"]
     command += [part for plugin in _PLUGINS for part in ("-p", plugin)]
     return [*command, *map(str, tests)]
 

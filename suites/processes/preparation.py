@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 CPU_DEVICES = 8
 """CPU devices that JAX makes for the checks of sharding. Where cells are timed it makes one, as for users."""
 
-_PROJECT = Path(__file__).parents[2]
 _PREPARED = pytest.StashKey[bool]()
 
 
@@ -31,14 +28,6 @@ def temporary_folder(config: pytest.Config) -> str:
     folder = tempfile.mkdtemp(prefix="kernel-bridge-")
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     return folder
-
-
-def leave_no_folder(config: pytest.Config) -> None:
-    """Keeps pytest-benchmark from making its folder ``.benchmarks`` in a session that saves and compares nothing."""
-    option = config.option
-    uses = ("benchmark_save", "benchmark_autosave", "benchmark_compare")
-    if hasattr(option, "benchmark_storage") and not any(getattr(option, name, None) for name in uses):
-        option.benchmark_storage = Path(temporary_folder(config)).as_uri()
 
 
 def make_cpu_devices() -> None:
@@ -62,19 +51,3 @@ def _require_cpu_devices(config: pytest.Config) -> None:
             f"JAX has {count} CPU device, and the checks of sharding need several: a conftest.py or a plugin uses JAX "
             f"before the checks. Set the environment variable JAX_NUM_CPU_DEVICES={CPU_DEVICES}."
         )
-
-
-def require_own_packages() -> None:
-    """Refuses a session in which modules of the user hide packages of this project, which have common names.
-
-    Raises:
-        pytest.UsageError: ``bridge`` or ``reports`` is another package.
-    """
-    for name in ("bridge", "reports"):
-        spec = find_spec(name)
-        folder = Path(spec.origin).parent if spec is not None and spec.origin else None
-        if folder != _PROJECT / name:
-            raise pytest.UsageError(
-                f"the package {name!r} of kernel-bridge is hidden by {folder or 'a folder'}: pytest imports from the "
-                "folder of a conftest.py first. Run kernel-bridge validate instead: its import path is its own."
-            )

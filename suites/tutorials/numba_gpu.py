@@ -105,7 +105,8 @@ def gpu_for(what):
 
 # %% [markdown]
 # With a GPU, skip this cell. Without one, these two stand in for the functions of the bridge: JAX calls back into
-# Python, which runs the kernels in the simulator, on copies. Never do that where speed matters.
+# Python, which runs the kernels in the simulator, on copies. Never do that where speed matters. Each simulated thread
+# is one of Python's, so blocks and arrays of this page are small there.
 
 # %%
 launches = 0
@@ -129,7 +130,8 @@ def simulated(launch, outs):
 
 
 def simulated_kernel(kernel, outs, *, input_output_aliases=None, **launch):
-    shape = launch_shape(kernel.fn.__name__, **launch)
+    few = {"threads_per_block": 32} if "launch_dims" in launch else {}
+    shape = launch_shape(kernel.fn.__name__, **few | launch)
     configured = kernel[shape.grid, shape.block, 0, shape.shared_bytes]
     return simulated(lambda *arrays: configured(*arrays), outs)
 
@@ -180,7 +182,7 @@ def swish(x, out):
 # two numbers each, then half of those, and so on. The size of the array is a constant, a Python global.
 
 # %%
-THREADS = 256
+THREADS = 256 if ON_GPU else 32
 
 
 @cuda.jit
@@ -212,7 +214,7 @@ def block_peaks(x, peaks):
 # is given by `grid` (blocks) and `block` (threads of each), or by `launch_dims`, the number of threads wanted.
 
 # %%
-N = 1000 if ON_GPU else 300
+N = 1000 if ON_GPU else 150
 BLOCKS = -(-N // THREADS)
 x = jnp.asarray(random.normal(size=N), jnp.float32)
 x64 = np.asarray(x, np.float64)
@@ -605,7 +607,7 @@ class Step(NamedTuple):
     potential: Any
 
 
-NEURONS = 100_000 if ON_GPU else 200
+NEURONS = 100_000 if ON_GPU else 64
 step_outs = Step(jax.ShapeDtypeStruct((NEURONS,), jnp.int32), f32(NEURONS))
 fire = numba_cuda_callable(fire_and_reset, step_outs, replay=True)
 

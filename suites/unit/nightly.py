@@ -8,7 +8,6 @@ DEEP = (
     # Every kernel for a GPU, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
     "suites/unit/suites/test_both_directions.py::test_both_directions_are_right_and_are_what_jax_computes",
-    "suites/unit/suites/test_derived.py::test_bound_is_derived_for_every_operator_and_xla_keeps_to_it",
     "suites/unit/suites/test_gradients.py::test_gradient_that_is_off_by_a_factor_is_refused",
     "suites/unit/suites/test_mutants.py::test_a_broken_kernel_is_caught_by_the_check_that_it_names",
     "suites/unit/suites/test_mutants.py::test_no_check_refuses_a_right_kernel",
@@ -32,8 +31,6 @@ DEEP = (
     "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[workqueue]",
     "suites/unit/bridge/test_numba_parallel.py::test_a_second_process_takes_parallel_kernels_from_numbas_cache",
     "suites/unit/bridge/test_shutdown.py",
-    "suites/unit/suites/test_command_line.py::test_a_signal_interrupts_unless_somebody_else_handles_it",
-    "suites/unit/suites/test_sanitize.py",
     # A browser.
     "suites/unit/reports/test_page_in_browser.py",
     # Whole sessions of the commands.

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from suites.cells.case import Case
-from suites.cells.grid import as_parameter
 from suites.cells.parts import share
 from suites.cells.selection import Selection
 from suites.checks import register
-from suites.timing.timed_selection import timed_cells
 from suites.validate.finding import cell_of, key_text
 
 
@@ -28,13 +26,6 @@ def give_cells(metafunc: pytest.Metafunc) -> None:
     if check is None:
         raise pytest.Collector.CollectError(register.unregistered(path, name))
     metafunc.parametrize("case", check.cells.chosen(Selection.of(metafunc.config.option, "kb_")))
-
-
-def give_timed_cells(metafunc: pytest.Metafunc) -> None:
-    """Parametrizes the test of speed by the cells to time; there are none in a session that does not time."""
-    selection = Selection.of(metafunc.config.option, "kb_")
-    cases = timed_cells(selection) if metafunc.config.option.kb_bench else []
-    metafunc.parametrize("speed_case", [as_parameter(case) for case in cases])
 
 
 def arrange(

@@ -85,9 +85,8 @@ def validate(
             # Without this, the C library returns the pages of each large array to the system, and faults them in again.
             for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
                 os.environ.setdefault(name, str(1 << 30))
-        words = isolation.arguments(sorted(_CHECKS.glob("test_*.py")), scratch)
-        # Warnings of other libraries, such as those of small grids, are no verdicts; pytest-benchmark warns of workers.
-        words += ["--kb-record", "--benchmark-disable", *selection.arguments()]
+        words = isolation.arguments(sorted(_CHECKS.glob("test_*.py")))
+        words += ["--kb-record", *selection.arguments()]
         words += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else ["-n", "0"]
         words += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
         if quietly:
@@ -96,7 +95,7 @@ def validate(
             words += [
                 "-qq",
                 "--no-header",
-                "--disable-warnings",
+                "--disable-warnings",  # those of other libraries, such as of small grids, are no verdicts
                 *(["--tb", "short"] if verbose else ["--tb", "no", "-rN"]),
             ]
         if resume is not None:

@@ -6,16 +6,9 @@ work grows with the square of the size.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from suites.checks.drawn.drawn_inputs import whole_constants
@@ -80,48 +73,3 @@ def large_sizes(operator: Operator, dtype: str, depth: int) -> list[int]:
 
 def _affordable(operator: Operator, dtype: str, sizes: Sequence[Any]) -> list[int]:
     return [size for size in sorted({int(each) for each in sizes}) if work(operator, dtype, size) <= MOST_WORK]
-
-
-VAST = 2**29 + 9
-"""A byte offset of float32 beyond it is negative in 32 bits."""
-
-COPIES = 5
-"""Arrays that a check holds for each input and output: the values, the poison, two results, and a comparison."""
-
-
-WAIT_S = 60.0
-"""How long a check waits for the memory that another process uses."""
-
-
-@contextlib.contextmanager
-def memory_alone() -> Iterator[bool]:
-    """Lets one process of this user at a time use the free memory of the machine; yields False if it waits too long.
-
-    Without this, several processes would each count on the same free memory.
-    """
-    end = time.monotonic() + WAIT_S
-    with Path(tempfile.gettempdir(), f"kernel-bridge-memory-{os.getuid()}").open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() > end:
-                    yield False
-                    return
-                time.sleep(0.1)
-        yield True
-
-
-def vast_size(operator: Operator, dtype: str, device: jax.Device) -> int | None:
-    """Returns :data:`VAST` for an elementwise operator whose arrays fit the memory of GPU and machine, else None.
-
-    Only samples of elementwise operators repeat themselves, so that their truth is cheap.
-    """
-    if not operator.elementwise:
-        return None
-    inputs = operator.sample(dtype, 64, 0)
-    arrays: list[Any] = [*inputs, *operator.outputs(*inputs)]
-    needed = COPIES * sum(VAST * np.dtype(each.dtype).itemsize for each in arrays if int(np.prod(each.shape)) > 1)
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return VAST if needed < min(free, device.memory_stats()["bytes_limit"]) else None

@@ -20,7 +20,6 @@ import numpy as np
 
 from reports import Status
 from reports.pages.failures import failure_of
-from suites.checks.judging import dependence
 from suites.checks.judging.memory import WrittenBeyond
 from suites.declare import answers
 from suites.declare.input_arrays import input_names
@@ -52,15 +51,16 @@ def with_inputs(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> R
     """Adds the inputs to the reason of a verdict that is not PASSED.
 
     Short inputs, and those with nearly all elements equal, are shown as code that makes them. Others are shown by their
-    shape, with the part on which the worst result depends, if trials find one.
+    shape; an input in the shape of the result also by its element at the index of the worst result.
     """
     if verdict.status is Status.PASSED:
         return verdict
-    parts: Sequence[Any] = [None] * len(inputs)
-    if verdict.output is not None and verdict.accuracy and any(array.size > SHOWN_ELEMENTS for array in inputs):
-        parts = dependence.parts(operator, inputs, verdict.output, tuple(verdict.accuracy.worst_index or ()))
-    named = zip(input_names(operator.reference, len(inputs)), inputs, parts, strict=True)
-    shown = [_shown(*one) for one in named]
+    worst = tuple(verdict.accuracy.worst_index or ()) if verdict.output is not None and verdict.accuracy else ()
+    shape = operator.outputs(*inputs)[verdict.output].shape if worst else None
+    names = input_names(operator.reference, len(inputs))
+    shown = [
+        _shown(name, array, worst if array.shape == shape else None) for name, array in zip(names, inputs, strict=True)
+    ]
     separator = "; " if all(" = " in each for each in shown) else ", "
     return replace(
         verdict, reason=f"{verdict.reason}{_allowed(verdict, operator, inputs)}; inputs: {separator.join(shown)}"
@@ -92,7 +92,7 @@ def _allowed(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> str:
     )
 
 
-def _shown(name: str, array: Array, part: dependence.Index | None) -> str:
+def _shown(name: str, array: Array, index: tuple[int, ...] | None) -> str:
     dtype = f"np.{array.dtype.name}" if array.dtype.name != "bfloat16" else "'bfloat16'"
     if not array.size:
         return f"{name} = np.zeros({array.shape}, {dtype})"
@@ -106,12 +106,7 @@ def _shown(name: str, array: Array, part: dependence.Index | None) -> str:
         changes = "".join(f"; {name}.flat[{i}] = {_text(flat[i].item())}" for i in others)
         return f"{name} = np.full({size}, {_text(rest.item())}, {dtype}){changes}"
     shape = f"{name}: {array.dtype}{list(array.shape)}"
-    if part is None:
-        return shape
-    elements = np.asarray(array[part]).reshape(-1)
-    more = ", ..." if elements.size > SHOWN_ELEMENTS else ""
-    values = str(array[part]) if not array[part].ndim else f"[{_text(elements[:SHOWN_ELEMENTS].tolist())[1:-1]}{more}]"
-    return f"{shape}, {name}[{', '.join(':' if isinstance(i, slice) else str(i) for i in part)}] = {values}"
+    return shape if index is None else f"{shape}, {name}[{', '.join(map(str, index))}] = {array[index]}"
 
 
 def _equal(flat: Array, value: Any) -> Array:

@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from suites.cells.selection import Selection
@@ -41,15 +41,6 @@ class RevisionPair:
     head: Revision
     sources: tuple[str, ...]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Request:
-    repository: Repository
-    commits: tuple[str, str]
-    selection: Selection
-    scratch: Path
-    notes: list[str] = field(default_factory=list)
 
 
 def repository_of(selection: Selection) -> Repository:
@@ -85,70 +76,32 @@ def prepare_revisions(
     Raises:
         RevisionError: A revision cannot be made ready; the message says which and why.
     """
-    request = _Request(repository, (base, head), selection, scratch)
+    notes = []
     changes = [] if ignores_changes else repository.changes()
     if changes:
-        request.notes.append(
-            f"uncommitted changes do not count: {', '.join(changes[:3])}{', ...' if len(changes) > 3 else ''}"
-        )
-    is_own = _is_this_project(repository.root)
-    trees = _export(request, scratch)
-    sources = _sources(request, trees, is_own)
-    revisions = _revisions(request, trees, sources, is_own)
-    for revision in revisions:
-        inspection.inspect_revision(revision, repository.root)
-    names = tuple(dict.fromkeys(source.name for each in sources for source in each))
-    if not selection.sources and names:
-        request.notes.append(f"operators: {', '.join(names)}")
-    return RevisionPair(*revisions, names, tuple(dict.fromkeys(request.notes)))
-
-
-@dataclass(frozen=True)
-class _Source:
-    """The operators of one file or module: its name for the reader, and the path from which a process loads it."""
-
-    name: str
-    path: str
-
-
-def _export(request: _Request, folder: Path) -> tuple[Path, Path]:
+        notes.append(f"uncommitted changes do not count: {', '.join(changes[:3])}{', ...' if len(changes) > 3 else ''}")
     # Both paths have the same length: a longer path in the environment moves the stack, which can change times.
-    base, head = request.commits
-    return request.repository.export(base, folder / base[:SHORT]), request.repository.export(
-        head, folder / head[:SHORT]
-    )
-
-
-def _sources(
-    request: _Request, trees: tuple[Path, Path], is_own: bool
-) -> tuple[tuple[_Source, ...], tuple[_Source, ...]]:
-    """Returns the operators of both revisions.
-
-    Raises:
-        RevisionError: A revision has none.
-    """
-    selected = request.selection.sources
-    if not selected and is_own:
-        return (), ()
-    names = [_name(request.repository, source) for source in selected] or _declaring_files(trees)
-    if not names:
-        raise RevisionError(
-            f"no tracked file of {request.repository.root} declares an operator. Name the file: --operators my_ops.py."
-        )
-    both = []
-    for label, commit, tree in zip((BASE, HEAD), request.commits, trees, strict=True):
-        sources = tuple(
-            _Source(name, str(tree / name) if _is_file(name) else name)
-            for name in names
-            if not _is_file(name) or (tree / name).is_file()
-        )
-        missing = [name for name in names if name not in {source.name for source in sources}]
-        if not sources:
+    trees = [repository.export(commit, scratch / commit[:SHORT]) for commit in (base, head)]
+    names = [_name(repository, source) for source in selection.sources]
+    if not names and not _is_this_project(repository.root):
+        names = _declaring_files(trees)
+        if not names:
+            raise RevisionError(
+                f"no tracked file of {repository.root} declares an operator. Name the file after the revisions."
+            )
+        notes.append(f"operators: {', '.join(names)}")
+    revisions = []
+    for label, commit, tree in zip((BASE, HEAD), (base, head), trees, strict=True):
+        missing = [name for name in names if _is_file(name) and not (tree / name).is_file()]
+        if missing and len(missing) == len(names):
             why = "" if label == BASE else " Commit it first: only commits are compared."
             raise RevisionError(f"{label} ({commit[:SHORT]}) has no file {', '.join(missing)}.{why}")
-        request.notes.extend([f"{label} ({commit[:SHORT]}) has no file {name}" for name in missing])
-        both.append(sources)
-    return both[0], both[1]
+        notes += [f"{label} ({commit[:SHORT]}) has no file {name}" for name in missing]
+        own = tuple(str(tree / name) if _is_file(name) else name for name in names if name not in missing)
+        revisions.append(_revision(repository.root, label, commit, tree, own))
+    for revision in revisions:
+        inspection.inspect_revision(revision, repository.root)
+    return RevisionPair(*revisions, tuple(names), tuple(dict.fromkeys(notes)))
 
 
 def _name(repository: Repository, source: str) -> str:
@@ -166,30 +119,19 @@ def _declaring_files(trees: Sequence[Path]) -> list[str]:
         for file in sorted(tree.rglob("*.py")):
             path = file.relative_to(tree)
             is_test = path.name.startswith(("test_", "conftest")) or {"test", "tests"} & set(path.parts)
-            if not is_test and _declares(file):
+            text = "" if is_test else file.read_text("utf-8", errors="replace")
+            if _IMPORT.search(text) and _DECLARATION.search(text):
                 paths[path.as_posix()] = None
     return list(paths)
 
 
-def _declares(file: Path) -> bool:
-    text = file.read_text("utf-8", errors="replace")
-    return bool(_IMPORT.search(text) and _DECLARATION.search(text))
-
-
-def _revisions(
-    request: _Request, trees: tuple[Path, Path], sources: tuple[tuple[_Source, ...], tuple[_Source, ...]], is_own: bool
-) -> tuple[Revision, Revision]:
-    """Returns both revisions, whose operators come from the files of their commits."""
-    root = request.repository.root
-    one, two = (
-        Revision(
-            label=label, commit=commit, tree=tree, folder=_folder(root, tree),
-            sources=tuple(source.path for source in own),
-            variables={"PYTHONPATH": os.pathsep.join([str(tree)] * is_own + _import_path(root, tree))},
-        )
-        for label, commit, tree, own in zip((BASE, HEAD), request.commits, trees, sources, strict=True)
-    )  # fmt: skip
-    return one, two
+def _revision(root: Path, label: str, commit: str, tree: Path, sources: tuple[str, ...]) -> Revision:
+    """Returns a revision whose operators come from the files of its commit."""
+    ours = [str(tree)] if _is_this_project(root) else []
+    variables = {"PYTHONPATH": os.pathsep.join(ours + _import_path(root, tree))}
+    return Revision(
+        label=label, commit=commit, tree=tree, folder=_folder(root, tree), sources=sources, variables=variables
+    )
 
 
 def _folder(root: Path, tree: Path) -> Path:

@@ -15,8 +15,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, overload, register_model
 
-__all__ = ["add_products", "lane_count", "load_first_lanes", "store_first_lanes", "zero_lanes"]
-
 LANES_BYTES = 64
 """Size of the lanes: the widest registers of x86."""
 

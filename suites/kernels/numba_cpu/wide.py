@@ -12,8 +12,6 @@ from numba.extending import overload
 
 from suites.kernels.half_precision import HALVES
 
-__all__ = ["round_to", "sums_for", "widened"]
-
 
 def widened(x):  # type: ignore[no-untyped-def]
     """The array, or a float32 copy of one of 16 bits."""

@@ -26,8 +26,6 @@ from __future__ import annotations
 
 from suites.kernels.numba_cuda.blocks import cuda
 
-__all__ = ["await_launch", "let_next_begin"]
-
 
 def let_next_begin():
     """Allows the next launch to begin, if it waits by itself. All blocks must call it, or end."""

@@ -24,8 +24,6 @@ from suites.kernels.numba_cuda.vectors import (
     store_neighbours,
 )
 
-__all__ = ["KEPT_ALIGNMENT", "await_copies", "begin_copy", "keep_neighbours", "kept_neighbours"]
-
 _IS_COMPILED = cuda is not None and hasattr(cuda, "extending")
 
 KEPT_ALIGNMENT = VECTOR_BYTES if _IS_COMPILED else None

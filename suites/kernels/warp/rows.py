@@ -15,8 +15,6 @@ from bridge.languages.warp.inputs import declare_writes
 from suites.kernels.warp.blocks import scalar, wp
 from suites.kernels.warp.vectors import FOUR, snippet_for
 
-__all__ = ["PART", "rows_of", "sum_of_lanes", "threads_for"]
-
 KEPT = 4
 """Vectors of a row that a thread keeps in registers."""
 

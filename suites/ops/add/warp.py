@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import scalar, wp
+from suites.kernels.warp.blocks import scalar, wp
 
 
 @functools.cache

@@ -5,7 +5,8 @@ import math
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, block_dot, round_to, sums_for
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, block_dot
+from suites.kernels.numba_cpu.wide import round_to, sums_for
 
 
 @numba.njit(error_model="numpy")

@@ -4,19 +4,8 @@ import math
 
 import numpy as np
 
-from suites.backends.numba_cuda import (
-    THREADS,
-    WARP,
-    WARPS,
-    cuda,
-    kernel,
-    largest_of_lanes,
-    shuffle_from,
-    sum_of_lanes,
-    wide_dtype,
-    wide_number,
-    widened,
-)
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, kernel, wide_dtype, wide_number, widened
+from suites.kernels.numba_cuda.warps import WARP, WARPS, largest_of_lanes, shuffle_from, sum_of_lanes
 
 QUERIES = THREADS // WARP
 """Queries of a block: one for each warp."""

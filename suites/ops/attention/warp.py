@@ -3,7 +3,7 @@
 import functools
 
 import bridge
-from suites.backends.warp import blocks, kernel_with, real, scalar, wp
+from suites.kernels.warp.blocks import blocks, kernel_with, real, scalar, wp
 
 THREADS = 32
 """Threads that share the features of a head."""

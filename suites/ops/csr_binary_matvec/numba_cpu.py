@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, is_csr, rows_of_part
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, is_csr, rows_of_part
 
 LENGTHS = "csr_binary_matvec: data and indices must have one length"
 

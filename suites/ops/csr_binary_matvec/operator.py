@@ -21,9 +21,9 @@ from suites import (
     total_bytes,
     value_errors,
 )
-from suites.backends.numba_cuda import csr_rows_of
-from suites.backends.warp import zeros
 from suites.kernels.half_precision import ADDS_IN_PLACE, FLOATS, TUNED, in_float32
+from suites.kernels.numba_cuda.sparse_blocks import csr_rows_of
+from suites.kernels.warp.blocks import zeros
 from suites.ops.csr_binary_matvec import numba_cpu, numba_cuda, warp
 from suites.ops.csr_binary_matvec.samples import edges, spikes_of
 from suites.peers import functions as peers
@@ -43,11 +43,7 @@ OPERATOR = Operator(
     kernels={
         "numba": numba_cpu.csr_binary_matvec,
         "numba_parallel": numba_cpu.csr_binary_matvec_parallel,
-        "numba_cuda": CudaKernel(
-            numba_cuda.csr_binary_matvec_cuda,
-            numba_cuda.WITH_TABLE.launch_or(csr_rows_of),
-            select=numba_cuda.WITH_TABLE.kernel_or(numba_cuda.csr_binary_matvec_cuda),
-        ),
+        "numba_cuda": CudaKernel(numba_cuda.csr_binary_matvec_cuda, csr_rows_of),
         "numba_cuda_mlir": CudaKernel(numba_cuda.csr_binary_matvec_cuda, csr_rows_of),
         "warp": WarpKernel(warp.csr_binary_matvec_warp, warp.launch, initial=zeros, atomic=True),
     },

@@ -3,7 +3,8 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, is_csr, round_to, rows_of_part, sums_for
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, is_csr, rows_of_part
+from suites.kernels.numba_cpu.wide import round_to, sums_for
 
 LENGTHS = "csr_matmat: data and indices must have one length"
 

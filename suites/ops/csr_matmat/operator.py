@@ -19,8 +19,8 @@ from suites import (
     total_bytes,
     value_errors,
 )
-from suites.backends.numba_cuda import csr_product_narrow, product_kernel, product_launch
 from suites.kernels.half_precision import ADDS_IN_PLACE, FLOATS, TUNED, in_float32
+from suites.kernels.numba_cuda.sparse_blocks import csr_product_narrow, product_kernel, product_launch
 from suites.ops.csr_matmat import numba_cpu, warp
 from suites.ops.csr_matmat.samples import COLUMNS, dense, edges
 from suites.peers import functions as peers

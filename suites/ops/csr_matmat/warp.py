@@ -6,8 +6,9 @@ import math
 import jax.numpy as jnp
 
 import bridge
-from suites.backends.warp import FOUR, LANES, on_gpu, scalar, vectors_of, wp
+from suites.kernels.warp.blocks import LANES, scalar, wp
 from suites.kernels.warp.rows import sum_of_lanes
+from suites.kernels.warp.vectors import FOUR, on_gpu, vectors_of
 from suites.ops.csr_matmat.numba_cpu import LENGTHS
 
 GROUP = 8

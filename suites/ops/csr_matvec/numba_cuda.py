@@ -2,19 +2,8 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import csr_row_sums, device, streamed
-from suites.kernels.numba_cuda.tables import (
-    Stages,
-    TableRows,
-    bytes_of_elements,
-    element_of,
-    four_places,
-    four_streamed,
-    four_within,
-    hold_elements,
-    row_sums_with_table,
-    second_four,
-)
+from suites.kernels.numba_cuda.blocks import device
+from suites.kernels.numba_cuda.sparse_blocks import csr_row_sums, streamed
 
 
 @device
@@ -39,52 +28,3 @@ def sparse_part(data, indices, x, first, stop, step):
 
 
 csr_matvec_cuda = csr_row_sums(sparse_part)
-
-
-@device
-def fetch_terms(data, indices, first, stop, step):
-    """The indices of a lane's terms, then their factors."""
-    near, far = four_places(first, step), four_places(second_four(first, step), step)
-    return (
-        four_streamed(indices, near, stop),
-        four_streamed(indices, far, stop),
-        four_streamed(data, near, stop),
-        four_streamed(data, far, stop),
-    )
-
-
-@device
-def four_elements(x, table, index):
-    return (
-        element_of(x, table, index[0]),
-        element_of(x, table, index[1]),
-        element_of(x, table, index[2]),
-        element_of(x, table, index[3]),
-    )
-
-
-@device
-def look_up_elements(data, x, table, fetched, first, stop, step):
-    return four_elements(x, table, fetched[0]), four_elements(x, table, fetched[1])
-
-
-@device
-def sum_of_products(zero, a, x, counts):
-    """The sum of those products that count. Others may be infinite, or no numbers."""
-    return ((a[0] * x[0] if counts[0] else zero) + (a[1] * x[1] if counts[1] else zero)) + (
-        (a[2] * x[2] if counts[2] else zero) + (a[3] * x[3] if counts[3] else zero)
-    )
-
-
-@device
-def add_up_products(data, fetched, entries, first, stop, step):
-    near = four_within(four_places(first, step), stop)
-    far = four_within(four_places(second_four(first, step), step), stop)
-    zero = data.dtype.type(0)
-    return sum_of_products(zero, fetched[2], entries[0], near) + sum_of_products(zero, fetched[3], entries[1], far)
-
-
-PRODUCTS = Stages(fetch_terms, look_up_elements, add_up_products)
-
-WITH_TABLE = TableRows(row_sums_with_table(hold_elements, PRODUCTS, 1024, 1), 1024, 1, bytes_of_elements, least_uses=1)
-"""On an H200 it takes 0.87 times as long for 200,000 rows of 200 elements: a block uses an element of x 1.5 times."""

@@ -23,9 +23,9 @@ from suites import (
     total_bytes,
     value_errors,
 )
-from suites.backends.numba_cuda import csr_rows_of
-from suites.backends.warp import zeros
 from suites.kernels.half_precision import ADDS_IN_PLACE, FLOATS, TUNED, in_float32
+from suites.kernels.numba_cuda.sparse_blocks import csr_rows_of
+from suites.kernels.warp.blocks import zeros
 from suites.ops.csr_matvec import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.ops.csr_matvec.samples import edges, vector
 from suites.peers import functions as peers
@@ -45,11 +45,7 @@ OPERATOR = Operator(
     kernels={
         "numba": numba_cpu.csr_matvec,
         "numba_parallel": numba_cpu.csr_matvec_parallel,
-        "numba_cuda": CudaKernel(
-            numba_cuda.csr_matvec_cuda,
-            numba_cuda.WITH_TABLE.launch_or(csr_rows_of),
-            select=numba_cuda.WITH_TABLE.kernel_or(numba_cuda.csr_matvec_cuda),
-        ),
+        "numba_cuda": CudaKernel(numba_cuda.csr_matvec_cuda, csr_rows_of),
         "numba_cuda_mlir": CudaKernel(numba_cuda.csr_matvec_cuda, csr_rows_of),
         "warp": WarpKernel(warp.csr_matvec_warp, warp.launch, initial=zeros, atomic=True),
         "triton": TritonKernel(triton.csr_matvec_triton, triton.launch),

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import LONG, csr_launch, cuda, kernel, scatter_terms
+from suites.kernels.numba_cuda.blocks import LONG, cuda, kernel
+from suites.kernels.numba_cuda.sparse_blocks import csr_launch, scatter_terms
 
 
 @kernel

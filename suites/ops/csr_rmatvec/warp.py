@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import LANES, scalar, wp
+from suites.kernels.warp.blocks import LANES, scalar, wp
 from suites.ops.csr_rmatvec.numba_cpu import LENGTHS
 
 

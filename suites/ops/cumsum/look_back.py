@@ -33,21 +33,6 @@ from suites.kernels.numba_cuda.blocks import THREADS, cuda, device, kernel
 from suites.kernels.numba_cuda.launches import let_next_begin
 from suites.kernels.numba_cuda.warps import WARP, shuffle_from, shuffle_up, shuffle_xor
 
-__all__ = [
-    "awaited",
-    "clear_grid",
-    "clear_words",
-    "last_lane",
-    "look_back_words",
-    "plus",
-    "publish",
-    "seen",
-    "sum_before",
-    "sum_of_warp",
-    "sums_up_to_lane",
-    "taken_tile",
-]
-
 _TICKET = 0
 """The word that counts the tiles that blocks have taken. The published sums follow."""
 

@@ -3,7 +3,9 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, round_to, sums_for
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, block_count, block_sum
+from suites.kernels.numba_cpu.wide import round_to, sums_for
+from suites.numerics.blocked_sums import BLOCK
 
 QUARTER = BLOCK // 4
 

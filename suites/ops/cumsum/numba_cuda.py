@@ -2,20 +2,11 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import (
-    NEIGHBOURS,
-    THREADS,
-    WARP,
-    WARPS,
-    aligned,
-    await_launch,
-    cuda,
-    device,
-    roomy_kernel,
-    shuffle_up,
-    store_neighbours,
-)
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, device, roomy_kernel
+from suites.kernels.numba_cuda.launches import await_launch
 from suites.kernels.numba_cuda.shared import KEPT_ALIGNMENT, await_copies, begin_copy, keep_neighbours, kept_neighbours
+from suites.kernels.numba_cuda.vectors import NEIGHBOURS, aligned, store_neighbours
+from suites.kernels.numba_cuda.warps import WARP, WARPS, shuffle_up
 from suites.ops.cumsum.look_back import (
     clear_grid,
     clear_words,

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from bridge.languages.warp.inputs import declare_writes
-from suites.backends.numba_cpu import BLOCK
 from suites.kernels.warp.blocks import scalar, wp
+from suites.numerics.blocked_sums import BLOCK
 from suites.ops.cumsum.look_back import look_back_words
-
-__all__ = ["scan_launch", "scan_of", "scan_words"]
 
 SCAN_THREADS = 128
 """Threads of a block."""

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, copy_to
 
 
 @numba.njit

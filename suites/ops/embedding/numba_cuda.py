@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import cuda, kernel, rows_of
+from suites.kernels.numba_cuda.blocks import cuda, kernel, rows_of
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import LOADS, PARTIALS, THREADS, cuda, device, kernel, load, wide_number, widened
+from suites.kernels.numba_cuda.blocks import LOADS, PARTIALS, THREADS, cuda, device, kernel, load, wide_number, widened
 
 SHARED_BINS = 4096
 """The most bins that a block counts in shared memory: with 16 KiB per block a multiprocessor can be full."""

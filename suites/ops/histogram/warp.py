@@ -5,8 +5,8 @@ import functools
 import jax.numpy as jnp
 
 import bridge
-from suites.backends.numba_cuda import THREADS
-from suites.backends.warp import real, scalar, wp
+from suites.kernels.numba_cuda.blocks import THREADS
+from suites.kernels.warp.blocks import real, scalar, wp
 
 
 @functools.cache

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import aligned, device, kernel, neighbour_tile, neighbours, store_neighbours, widened
+from suites.kernels.numba_cuda.blocks import device, kernel, widened
+from suites.kernels.numba_cuda.vectors import aligned, neighbour_tile, neighbours, store_neighbours
 
 
 @device

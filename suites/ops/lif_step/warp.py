@@ -2,18 +2,8 @@
 
 import functools
 
-from suites.backends.warp import (
-    FOUR,
-    STREAM_TILE,
-    block_of,
-    kernel_with,
-    on_gpu,
-    real,
-    scalar,
-    thread_of_block,
-    vectors_of,
-    wp,
-)
+from suites.kernels.warp.blocks import STREAM_TILE, kernel_with, real, scalar, wp
+from suites.kernels.warp.vectors import FOUR, block_of, on_gpu, thread_of_block, vectors_of
 
 
 @functools.cache

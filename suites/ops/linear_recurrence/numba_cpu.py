@@ -2,7 +2,8 @@
 
 import numba
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, round_to, sums_for
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW
+from suites.kernels.numba_cpu.wide import round_to, sums_for
 
 CACHE_LINE = 16
 """The fewest channels of a thread: with fewer, two threads would write to one line of a cache."""

@@ -58,7 +58,7 @@ OPERATOR = Operator(
     kernels={
         "numba": numba_cpu.linear_recurrence,
         "numba_parallel": numba_cpu.linear_recurrence_parallel,
-        "numba_cuda": CudaKernel(numba_cuda.linear_recurrence_cuda, numba_cuda.launch, select=numba_cuda.select),
+        "numba_cuda": CudaKernel(numba_cuda.linear_recurrence_cuda, numba_cuda.launch),
         "warp": WarpCallable(warp.linear_recurrence_warp, calls=3),
     },
     dtypes=FLOATS,

@@ -4,7 +4,7 @@ import functools
 import math
 
 import bridge
-from suites.backends.warp import TILE_THREADS, blocks, scalar, wp
+from suites.kernels.warp.blocks import TILE_THREADS, blocks, scalar, wp
 
 CHANNELS = TILE_THREADS
 """Channels that a Warp block works on, as one tile."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import cuda, kernel, wide_dtype, wide_number, widened
+from suites.kernels.numba_cuda.blocks import cuda, kernel, wide_dtype, wide_number, widened
 
 SIDE = 32
 """Rows and columns of the tile of out that a block computes, and of the tiles of A and B in shared memory."""

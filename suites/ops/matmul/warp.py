@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import blocks, kernel_with, real, scalar, wp
+from suites.kernels.warp.blocks import blocks, kernel_with, real, scalar, wp
 from suites.ops.matmul.numba_cpu import DEPTHS
 
 WIDTH = 64

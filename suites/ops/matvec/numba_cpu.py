@@ -2,7 +2,9 @@
 
 import numba
 
-from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, blocked_dot, round_to, short_dots, sums_for, widened
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, blocked_dot, short_dots
+from suites.kernels.numba_cpu.wide import round_to, sums_for, widened
+from suites.numerics.blocked_sums import BLOCK
 
 
 @numba.njit

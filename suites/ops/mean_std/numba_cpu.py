@@ -4,16 +4,16 @@ import math
 
 import numba
 
-from suites.backends.numba_cpu import (
-    BLOCK,
+from suites.kernels.numba_cpu.blocks import (
     ONE_THREAD_BELOW,
     block_count,
     block_squares,
     block_sum,
     blocked_squares,
     blocked_sum,
-    sums_for,
 )
+from suites.kernels.numba_cpu.wide import sums_for
+from suites.numerics.blocked_sums import BLOCK
 
 
 @numba.njit(error_model="numpy")

@@ -4,25 +4,10 @@ import math
 
 import numpy as np
 
-from suites.backends.numba_cuda import (
-    NEIGHBOURS,
-    THREADS,
-    WARP,
-    WARPS,
-    aligned,
-    await_launch,
-    cuda,
-    device,
-    kernel,
-    let_next_begin,
-    load,
-    neighbours,
-    partial_count,
-    quotient,
-    roomy_kernel,
-    shuffle_xor,
-    sum_of_lanes,
-)
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, device, kernel, load, partial_count, quotient, roomy_kernel
+from suites.kernels.numba_cuda.launches import await_launch, let_next_begin
+from suites.kernels.numba_cuda.vectors import NEIGHBOURS, aligned, neighbours
+from suites.kernels.numba_cuda.warps import WARP, WARPS, shuffle_xor, sum_of_lanes
 
 BATCH = 4
 """Vectors that a CUDA thread loads before it uses the first."""

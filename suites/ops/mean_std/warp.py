@@ -3,8 +3,8 @@
 import functools
 
 import bridge
-from suites.backends.warp import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
-from suites.backends.warp import add_up as add_up_warp
+from suites.kernels.warp.blocks import PARTS, PARTS_THREADS, SIDE, TILE, blocks, part_count, scalar, wp
+from suites.kernels.warp.blocks import add_up as add_up_warp
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from suites.backends.numba_cuda import THREADS, cuda, kernel, quotient, sum_lanes
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, kernel, quotient, sum_lanes
 from suites.ops.nbody.numba_cpu import SQUARED
 
 _LANES = 8

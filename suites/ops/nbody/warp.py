@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import scalar, wp
+from suites.kernels.warp.blocks import scalar, wp
 from suites.ops.nbody.numba_cpu import SQUARED
 
 PULL_THREADS = 64

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW
 
 LEVELS = 127
 """The largest integer that an element becomes."""

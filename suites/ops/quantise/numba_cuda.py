@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import WARPS, cuda, kernel, larger, largest_of_lanes, rows_of, widened
+from suites.kernels.numba_cuda.blocks import cuda, kernel, rows_of, widened
+from suites.kernels.numba_cuda.warps import WARPS, larger, largest_of_lanes
 from suites.ops.quantise.numba_cpu import LEVELS, TINY
 
 

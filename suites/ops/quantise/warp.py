@@ -2,8 +2,9 @@
 
 import functools
 
-from suites.backends.warp import block_of, blocks, real, scalar, thread_of_block, wp
+from suites.kernels.warp.blocks import blocks, real, scalar, wp
 from suites.kernels.warp.rows import threads_for
+from suites.kernels.warp.vectors import block_of, thread_of_block
 from suites.ops.quantise.numba_cpu import LEVELS, TINY
 
 

@@ -4,7 +4,7 @@ import math
 
 import numba
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, blocked_squares
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, blocked_squares
 
 EPSILON = 1e-6
 

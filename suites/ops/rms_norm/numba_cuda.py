@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from suites.backends.numba_cuda import WARPS, cuda, kernel, rows_of, sum_of_lanes, wide_dtype, wide_number, widened
+from suites.kernels.numba_cuda.blocks import cuda, kernel, rows_of, wide_dtype, wide_number, widened
+from suites.kernels.numba_cuda.warps import WARPS, sum_of_lanes
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
 

@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import real, scalar, wp
+from suites.kernels.warp.blocks import real, scalar, wp
 
 
 @functools.cache

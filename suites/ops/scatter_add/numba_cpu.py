@@ -3,7 +3,8 @@
 import numba
 import numpy as np
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, add_partials, copy_to, round_to, sums_for
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, add_partials, copy_to
+from suites.kernels.numba_cpu.wide import round_to, sums_for
 
 
 @numba.njit

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import THREADS, cuda, kernel, load, tile, tile_count
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, kernel, load, tile, tile_count
 
 
 @kernel

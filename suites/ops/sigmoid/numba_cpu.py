@@ -2,7 +2,8 @@
 
 import numba
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, exponential
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW
+from suites.kernels.numba_cpu.math import exponential
 
 
 @numba.njit(error_model="numpy")

@@ -4,16 +4,8 @@ import math
 
 import numpy as np
 
-from suites.backends.numba_cuda import (
-    aligned,
-    device,
-    kernel,
-    neighbour_tile,
-    neighbours,
-    quotient,
-    store_neighbours,
-    widened,
-)
+from suites.kernels.numba_cuda.blocks import device, kernel, quotient, widened
+from suites.kernels.numba_cuda.vectors import aligned, neighbour_tile, neighbours, store_neighbours
 
 
 @device

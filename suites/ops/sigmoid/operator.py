@@ -6,9 +6,9 @@ import numpy as np
 
 from suites import CudaKernel, Gradient, Operator, Sizes, WarpKernel, total_bytes, values, vectors
 from suites.backends import cuda_raw, pallas
-from suites.backends.numba_cuda import neighbour_tiles
-from suites.backends.warp import per_stream_tile
 from suites.kernels.half_precision import FLOATS, in_float32
+from suites.kernels.numba_cuda.vectors import neighbour_tiles
+from suites.kernels.warp.blocks import per_stream_tile
 from suites.ops.sigmoid import numba_cpu, numba_cuda, warp
 from suites.peers import functions as peers
 from suites.vendors.calls import mosaic_elementwise

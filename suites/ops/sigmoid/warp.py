@@ -2,8 +2,9 @@
 
 import functools
 
-from suites.backends.warp import quotient as warp_quotient
-from suites.backends.warp import real, scalar, stream, wp
+from suites.kernels.warp.blocks import quotient as warp_quotient
+from suites.kernels.warp.blocks import real, scalar, wp
+from suites.kernels.warp.streams import stream
 
 
 @functools.cache

@@ -4,19 +4,8 @@ import math
 
 import numpy as np
 
-from suites.backends.numba_cuda import (
-    WARPS,
-    cuda,
-    kernel,
-    larger,
-    largest_of_lanes,
-    quotient,
-    rows_of,
-    sum_of_lanes,
-    wide_dtype,
-    wide_number,
-    widened,
-)
+from suites.kernels.numba_cuda.blocks import cuda, kernel, quotient, rows_of, wide_dtype, wide_number, widened
+from suites.kernels.numba_cuda.warps import WARPS, larger, largest_of_lanes, sum_of_lanes
 
 
 @kernel

@@ -2,8 +2,9 @@
 
 import functools
 
-from suites.backends.warp import FOUR, block_of, blocks, on_gpu, scalar, thread_of_block, vectors_of, wp
+from suites.kernels.warp.blocks import blocks, scalar, wp
 from suites.kernels.warp.rows import PART, rows_of, threads_for
+from suites.kernels.warp.vectors import FOUR, block_of, on_gpu, thread_of_block, vectors_of
 
 
 @functools.cache

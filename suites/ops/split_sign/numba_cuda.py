@@ -2,15 +2,8 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import (
-    aligned,
-    kernel,
-    neighbour_tile,
-    neighbours,
-    store_neighbours,
-    wide_number,
-    widened,
-)
+from suites.kernels.numba_cuda.blocks import kernel, wide_number, widened
+from suites.kernels.numba_cuda.vectors import aligned, neighbour_tile, neighbours, store_neighbours
 
 
 @kernel

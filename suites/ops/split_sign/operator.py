@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaKernel, Gradient, Operator, Sizes, WarpKernel, total_bytes, values, vectors
-from suites.backends.numba_cuda import neighbour_tiles
-from suites.backends.warp import per_stream_tile
 from suites.kernels.half_precision import FLOATS
+from suites.kernels.numba_cuda.vectors import neighbour_tiles
+from suites.kernels.warp.blocks import per_stream_tile
 from suites.ops.split_sign import numba_cpu, numba_cuda, warp
 
 OPERATOR = Operator(

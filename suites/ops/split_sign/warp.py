@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import STREAM_TILE, kernel_with, scalar, wp
+from suites.kernels.warp.blocks import STREAM_TILE, kernel_with, scalar, wp
 
 
 @functools.cache

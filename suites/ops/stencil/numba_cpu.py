@@ -2,7 +2,7 @@
 
 import numba
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW, copy_to
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, copy_to
 
 
 @numba.njit

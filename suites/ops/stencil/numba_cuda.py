@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import LOADS, THREADS, cuda, device, kernel, widened
+from suites.kernels.numba_cuda.blocks import LOADS, THREADS, cuda, device, kernel, widened
 
 
 @device

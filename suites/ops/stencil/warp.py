@@ -3,7 +3,7 @@
 import functools
 
 import bridge
-from suites.backends.warp import TILE, blocks, real, scalar, tile_count, wp
+from suites.kernels.warp.blocks import TILE, blocks, real, scalar, tile_count, wp
 
 
 @functools.cache

@@ -2,7 +2,8 @@
 
 import numba
 
-from suites.backends.numba_cpu import BLOCK, ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
+from suites.numerics.blocked_sums import BLOCK
 
 
 @numba.njit

@@ -1,7 +1,8 @@
 """Kernels of sum in Numba-CUDA."""
 
-from suites.backends.numba_cuda import THREADS, add_up_parts, add_up_sums, cuda, partial_count
 from suites.kernels.half_precision import wide
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, partial_count
+from suites.kernels.numba_cuda.reductions import add_up_parts, add_up_sums
 
 
 def total_cuda(x, out, stream):

@@ -1,9 +1,9 @@
 """Kernels of sum in Warp."""
 
 import bridge
-from suites.backends.warp import PARTS_THREADS, blocks, part_count
-from suites.backends.warp import add_up as add_up_warp
-from suites.backends.warp import add_up_parts as add_up_parts_warp
+from suites.kernels.warp.blocks import PARTS_THREADS, blocks, part_count
+from suites.kernels.warp.blocks import add_up as add_up_warp
+from suites.kernels.warp.blocks import add_up_parts as add_up_parts_warp
 
 
 def total_warp(inputs, outs):

@@ -2,7 +2,7 @@
 
 import numba
 
-from suites.backends.numba_cpu import ONE_THREAD_BELOW
+from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW
 
 K = 4
 """How many elements of a row are chosen."""

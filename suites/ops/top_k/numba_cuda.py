@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from suites.backends.numba_cuda import THREADS, WARP, cuda, device, kernel, shuffle_xor, wide_number, widened
+from suites.kernels.numba_cuda.blocks import THREADS, cuda, device, kernel, wide_number, widened
+from suites.kernels.numba_cuda.warps import WARP, shuffle_xor
 from suites.ops.top_k.numba_cpu import COLUMNS, K
 
 ROWS = THREADS // WARP

@@ -2,7 +2,7 @@
 
 import functools
 
-from suites.backends.warp import scalar, wp
+from suites.kernels.warp.blocks import scalar, wp
 from suites.ops.top_k.numba_cpu import COLUMNS, K
 
 

@@ -9,9 +9,9 @@ import warp as wp
 
 from suites import RawKernel, WarpKernel, backends
 from suites.backends import BACKENDS, numba_cuda, numba_cuda_mlir
-from suites.backends.numba_cuda import MISSING, cuda
 from suites.declare.acceptance import accepted
 from suites.errors import OperatorError
+from suites.kernels.numba_cuda.blocks import MISSING, cuda, roomy_kernel
 from suites.unit.processes import output
 
 
@@ -130,7 +130,7 @@ class TestNumbaCudaMlir:
         def kernel(x, out, *, factor=2):
             return factor
 
-        roomy = numba_cuda_mlir.ported(numba_cuda.roomy_kernel(256, 2)(kernel))
+        roomy = numba_cuda_mlir.ported(roomy_kernel(256, 2)(kernel))
         assert roomy.targetoptions["launch_bounds"] == (256, 2)
         assert roomy.py_func(0, 0) == 2
         assert numba_cuda_mlir.ported(roomy) is roomy

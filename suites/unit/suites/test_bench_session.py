@@ -1,6 +1,5 @@
 """A timing session loses no cell: whatever a kernel does to its process, each cell has a record."""
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from reports.pages.rows import cell_rows
 from reports.render.units import TIMES, ratio_text
 from suites.commands.command_line import main
 from suites.processes import isolation
-from suites.unit.processes import run
 
 KERNELS = """\
 import ctypes
@@ -95,18 +93,6 @@ def test_every_cell_has_a_record_whatever_a_kernel_does(folder, capfd):
     assert wrong.startswith("WRONG_VALUE numba: ")
     assert why.startswith("Find out why: kernel-bridge validate ops.py --device cpu --operator crash --operator hang")
     assert last.startswith("10 cells: ")
-
-
-def test_pytest_times_the_same_cells_with_its_own_clock(folder):
-    command = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "suites.plugin", "-q", "--kb-bench"]
-    command += ["--pyargs", "suites.bench.test_speed", "--benchmark-json", "times.json", "--kb-operator", "sigmoid"]
-    command += ["--kb-dtype", "f32", "--kb-backend", "numba", "--kb-backend", "jnp", "--kb-size", "4096"]
-    done = run(*command, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(Path("times.json").read_text("utf-8"))["benchmarks"]
-    assert {each["param"] for each in found} == {"sigmoid-jnp-f32-4096-cpu", "sigmoid-numba-f32-4096-cpu"}
-    assert all(each["stats"]["rounds"] == 30 and 1e-6 < each["stats"]["median"] < 1e-1 for each in found)
-    assert not Path("runs").exists()
 
 
 def test_a_new_process_finds_a_project_that_only_the_current_folder_makes_importable(monkeypatch):

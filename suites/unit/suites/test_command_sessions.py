@@ -150,7 +150,7 @@ def test_an_operator_without_a_kernel_for_the_device_is_not_fine():
 def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --nonsense\n")
     (tmp_path / "conftest.py").write_text("raise RuntimeError('hers')\n")
-    for package in ("reports", "suites", "pytest_benchmark"):
+    for package in ("reports", "suites", "xdist"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text("raise RuntimeError('hers')\n")
     (tmp_path / "random.py").write_text("raise SystemExit('hers')\n")

@@ -61,7 +61,7 @@ def timed(monkeypatch, project):
     """Revisions that would have been timed. ``ns`` is the time of head; base takes 1000 ns."""
 
     class Timed:
-        asked, ns, notes, changes, is_recorded = [], 1000.0, (), {}, True
+        asked, ns, notes, changes = [], 1000.0, (), {}
 
         def prepare_revisions(self, repository, base, head, selection, scratch, **options):
             self.asked.append((base, head, selection, options))
@@ -73,7 +73,7 @@ def timed(monkeypatch, project):
             self.seconds, self.processes = seconds, processes
             runs = [load_run(write("b" * 8)), load_run(write("h" * 8, self.ns, **self.changes))]
             self.left = undecided(*(run.records for run in runs))
-            return RunPair(*runs, self.notes, self.is_recorded)
+            return RunPair(*runs, self.notes)
 
     found = Timed()
     monkeypatch.setattr(compare_command, "prepare_revisions", found.prepare_revisions)

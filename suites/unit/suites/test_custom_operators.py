@@ -12,7 +12,6 @@ from bridge import XLACustomKernel, numba_kernel
 from reports import Status
 from suites import CustomKernel, Gradient, Operator, OperatorError, operator_of
 from suites.backends import BACKENDS
-from suites.cells import tables
 from suites.checks.judging.evidence import CheckFailed
 from suites.declare.contradictions import verify
 from suites.declare.differentiation import why_no_gradient
@@ -158,26 +157,6 @@ def test_a_wrong_rule_is_caught(check, rules):
     with pytest.raises(CheckFailed, match="WRONG_VALUE") as caught:
         run_check(check, _operator(**rules))
     assert "the derivative of the reference is required" in caught.value.verdict.reason
-
-
-class TestTables:
-    @pytest.fixture(autouse=True)
-    def only(self, monkeypatch):
-        operators = {
-            "forward": _operator(jvp=_right_jvp, name="forward"),
-            "reverse": _operator(vjp=_right_vjp, name="reverse"),
-            "none": _operator(name="none", gradient=None),
-        }
-        monkeypatch.setattr("suites.cells.catalogue.operators", lambda: operators)
-
-    def test_forward_mode_has_cells_where_a_rule_gives_it(self):
-        skips = {}
-        for cell in tables.tangents("cpu"):
-            if cell.values[0].backend is BACKENDS["numba"]:
-                skips.setdefault(cell.values[0].operator.name, []).extend(mark.kwargs["reason"] for mark in cell.marks)
-        assert skips["forward"] == []
-        assert "reverse mode alone (def_jvp or def_transpose gives both)" in skips["reverse"][0]
-        assert skips["none"] == ["no derivative is declared for none"]
 
 
 def test_a_surrogate_derivative_is_that_of_a_reference_with_the_same_rule():

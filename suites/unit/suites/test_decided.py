@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from reports import Status
-from suites import Domain, Gradient, Operator
+from suites import Domain, Operator
 from suites.backends import BACKENDS
 from suites.checks.drawn import session_choices
 from suites.checks.drawn.drawn_truth import battery_truths, drawn_truth, gradient_battery, judge_battery
-from suites.checks.drawn.many_sizes import MOST_WORK, large_sizes, memory_alone, small_sizes
+from suites.checks.drawn.many_sizes import MOST_WORK, small_sizes
 from suites.checks.judging.call_loops import work
 from suites.checks.judging.evidence import CheckFailed
 from suites.ops import operators
@@ -259,23 +259,3 @@ def test_no_small_size_has_too_much_work():
         sizes = small_sizes(nbody, "float32", depth)
         assert max(sizes) > 1000
         assert work(nbody, "float32", max(sizes)) <= MOST_WORK < work(nbody, "float32", 4096)
-
-
-def test_quadratic_work_keeps_an_operator_from_large_sizes():
-    square = Operator(
-        name="square",
-        reference=lambda x: x[:, None] * x[None, :],
-        kernels={"numba": _relu},
-        gradient=Gradient(inputs=(0,)),
-        dtypes=["float32"],
-    )
-    assert work(square, "float32", 2**20) > 2**39
-    assert large_sizes(square, "float32", 1) == []
-
-
-def test_one_process_at_a_time_takes_all_memory(monkeypatch):
-    monkeypatch.setattr("suites.checks.drawn.many_sizes.WAIT_S", 0.0)
-    with memory_alone() as first, memory_alone() as second:  # each opens the file anew, as another process does
-        assert (first, second) == (True, False)
-    with memory_alone() as again:
-        assert again

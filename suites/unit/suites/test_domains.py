@@ -128,22 +128,6 @@ def test_a_single_number_takes_in_turn_every_value_that_breaks_kernels(shape):
     assert {inputs[1].item() for _, inputs in battery(fixed, "float32", 33, (0,))} == {3}
 
 
-def test_one_number_is_nan_and_infinite_in_turn():
-    def sample(dtype, size, seed):
-        return np.random.default_rng(seed).standard_normal(size).astype(dtype), np.full((), 2, dtype)
-
-    operator = Operator(
-        name="capped",
-        reference=lambda x, k: jnp.minimum(x, k),
-        kernels={"numba": gather},
-        sample=sample,
-        dtypes=["float32"],
-    )
-    drawn = [inputs[1].item() for _, inputs in battery(operator, "float32", 33, (0,))]
-    assert any(map(np.isnan, drawn))
-    assert {np.inf, -np.inf, 0.0, 1.0, -1.0} <= set(drawn)
-
-
 @pytest.mark.parametrize("key", ["y", 2, -1])
 def test_domain_of_an_unknown_input_is_refused(key):
     with pytest.raises(OperatorError, match="expected one of the inputs i, x or its index"):
@@ -153,15 +137,6 @@ def test_domain_of_an_unknown_input_is_refused(key):
 def test_sample_outside_of_its_domain_is_a_contradiction():
     with pytest.raises(OperatorError, match=r"the sample of x has the value .*expected the domain"):
         verify(_gathering(_indices, domains={"x": Domain(least=100)}))
-
-
-@pytest.mark.parametrize("domain", [Domain(least=-1e12, most=1e12), Domain(fixed=True), Domain(finite=True)])
-def test_default_values_inside_of_the_domain_stay_as_they_are(domain):
-    plain, declared = (
-        Operator(name="twice", reference=lambda x: x + x, kernels={"numba": numba.njit(lambda x, out: None)}, **fields)
-        for fields in ({}, {"domains": {"x": domain}})
-    )
-    assert np.array_equal(declared.sample("float32", 500, 0)[0], plain.sample("float32", 500, 0)[0])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])

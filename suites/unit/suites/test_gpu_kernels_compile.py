@@ -6,9 +6,10 @@ from bridge.languages.cuda_raw_kernel import define
 from suites.backends import BACKENDS
 from suites.backends.cuda_raw import TYPES, RawKernel
 from suites.backends.numba_cuda import CudaKernel
-from suites.backends.warp import WarpKernel, wp
+from suites.backends.warp import WarpKernel
 from suites.kernels.kernel import LaunchedKernel
 from suites.kernels.numba_cuda import blocks as cuda_kernels
+from suites.kernels.warp.blocks import wp
 from suites.mutants import mutants
 from suites.numerics.precision import precision
 from suites.ops import operators

@@ -69,4 +69,4 @@ def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):
     done = session(hers, "-p", "suites.plugin", "--pyargs", "suites.checks.test_memory")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     (line,) = done.stderr.strip().splitlines()
-    assert f"the package 'reports' of kernel-bridge is hidden by {hers / 'reports'}" in line
+    assert f"{hers / 'reports' / '__init__.py'} hides its package 'reports'" in line

@@ -70,10 +70,3 @@ def test_a_session_without_a_check_is_not_fine_and_leaves_nothing(hers):
     assert code == Exit.COULD_NOT_RUN, output
     assert "Traceback" not in output
     assert {path.name for path in hers.iterdir()} <= before | {"runs", "__pycache__"}
-
-
-def test_settings_that_hide_the_checks_are_an_error(hers):
-    more = ["-o", "python_functions=check_*", "-n", "0", "-p", "no:cacheprovider"]
-    code, output = ended(hers, "pytest", *line(), *more)
-    assert code == Exit.COULD_NOT_RUN, output
-    assert "no check is left" in output
