@@ -134,11 +134,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "only": {"action": "append", "default": [], "choices": KINDS, "help": "show only such cells; may be repeated"},
     "details": {"action": "store_true", "help": "list cells with all recorded facts of a call"},
     "format": {"choices": FORMATS, "default": "terminal", "help": "json and csv have the numbers unrounded"},
-    "show_format": {
-        "choices": (*FORMATS, "benchmark-action"),
-        "default": "terminal",
-        "help": "json and csv have the numbers unrounded; benchmark-action: JSON of github-action-benchmark",
-    },
     "summary": {"metavar": "FILE", "help": "append the tables to this file, as Markdown"},
     "output": {"default": "report.html", "metavar": "FILE", "help": "the file to write (default: report.html)"},
     "runs": {"metavar": "DIR", "help": f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)"},
@@ -146,19 +141,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Every option, by its name. It has the same meaning and the same default in every command."""
 
-_SPELLED = {"show_format": "format"}
 _FLAGS = {"verbose": ("-v", "--verbose"), "device": ("--device", "--platform"), "jobs": ("-n", "--jobs")}
 CELLS = ("operator", "backend", "dtype", "size")
 
 
 def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
     """Adds options of :data:`OPTIONS`. A command without ``format`` or ``summary`` prints to the terminal."""
+    parser.set_defaults(summary=None, format="terminal", runs=None)
     for name in names:
-        shown = _SPELLED.get(name, name)
-        flags = _FLAGS.get(shown, (f"--{shown}",))
-        parser.add_argument(*flags, **OPTIONS[name])
-    present = {_SPELLED.get(name, name) for name in names}
-    absent = {"summary": None, "format": "terminal", "runs": None}
-    for name, value in absent.items():
-        if name not in present:
-            parser.set_defaults(**{name: value})
+        parser.add_argument(*_FLAGS.get(name, (f"--{name}",)), **OPTIONS[name])

@@ -5,10 +5,9 @@ import json
 import msgspec
 import pytest
 
-from reports import ReportError, options
+from reports import options
 from reports.options import Exit
 from reports.pages.arrangement import KINDS, SORTS
-from reports.pages.benchmark_action import benchmark_frame
 from reports.pages.groups import group_names
 from reports.pages.kills import kill_tables
 from reports.pages.rows import cell_rows
@@ -273,18 +272,3 @@ def test_a_validation_has_a_verdict_on_each_kernel_and_counts_each_check():
 def test_a_broken_kernel_has_the_checks_that_caught_it_or_has_survived():
     (table,) = kill_tables(mutant_records(run_of("mutants")))
     assert [(row[2].text, row[2].style) for row in table.rows] == [("compiled", Style.PLAIN), ("SURVIVED", Style.BAD)]
-
-
-def test_benchmark_action_gets_a_name_a_unit_and_a_value_of_each_timed_cell(run, tmp_path, capsys):
-    failed = make_record(make_cell(backend="warp"), status=Status.OOM)
-    records = [*make_pair(1000.0, 500.0), failed, make_record(make_cell(params={"density": 0.5}), 2e6)]
-    (tmp_path / "run.jsonl").write_bytes(whole(records))
-    assert main(["show", "run", "--format", "benchmark-action"]) == Exit.COULD_NOT_RUN, "one could not be judged"
-    entries = json.loads(capsys.readouterr().out)
-    assert [(entry["name"], entry["unit"], entry["value"]) for entry in entries] == [
-        ("lif_step-jnp-f32-4096-cpu", "ns/call", 1000.0), ("lif_step-numba-f32-4096-cpu", "ns/call", 500.0),
-        ("lif_step-numba-f32-4096-cpu density=0.5", "ns/call", 2e6),
-    ]  # fmt: skip
-    assert (entries[1]["range"], entries[1]["extra"].rpartition(", ")[2]) == ("± 10", "0.5 times the time of jnp")
-    with pytest.raises(ReportError, match="this run has no times"):
-        benchmark_frame([make_record(median_ns=None)])
