@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, NoReturn
 
 from reports.errors import RecordError
+from reports.pages.arrangement import KINDS, SORTS
 from reports.records.header import part_of
 from reports.records.store import RUNS_VARIABLE
 from reports.render.visible import visible
@@ -76,9 +77,6 @@ def above_zero(most: float) -> Callable[[str], float]:
 
 
 FORMATS = ("terminal", "markdown", "json", "csv")
-SORTS = ("name", "ratio", "time", "size", "budget")
-KINDS = ("slower", "faster", "ties", "failed", "skipped")
-"""The values of `--sort` and `--only`. A test compares them with `reports.pages.arrangement`, which imports slowly."""
 
 RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
 
@@ -130,8 +128,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "peers": {"action": "store_true", "help": "time functions of other libraries beside the kernels"},
     "sanitize": {"action": "store_true", "help": "run the kernels on a GPU under NVIDIA's compute-sanitizer instead"},
     "gate": {"action": "store_true", "help": "decide by [tool.kernel-bridge.gate] of pyproject.toml: is it slower?"},
-    "sort": {"choices": SORTS, "help": "list cells by this, the greatest first"},
-    "only": {"action": "append", "default": [], "choices": KINDS, "help": "show only such cells; may be repeated"},
+    "sort": {"choices": ("name", *SORTS), "help": "list cells by this, the greatest first"},
+    "only": {"action": "append", "default": [], "choices": (*KINDS,), "help": "show only such cells; may be repeated"},
     "details": {"action": "store_true", "help": "list cells with all recorded facts of a call"},
     "format": {"choices": FORMATS, "default": "terminal", "help": "json and csv have the numbers unrounded"},
     "summary": {"metavar": "FILE", "help": "append the tables to this file, as Markdown"},

@@ -5,9 +5,8 @@ import json
 import msgspec
 import pytest
 
-from reports import options
 from reports.options import Exit
-from reports.pages.arrangement import KINDS, SORTS
+from reports.pages.arrangement import KINDS
 from reports.pages.groups import group_names
 from reports.pages.kills import kill_tables
 from reports.pages.rows import cell_rows
@@ -125,7 +124,7 @@ def test_an_impossible_bandwidth_is_flagged(cache, best, words):
         ([make_record(make_cell(size=size), status=Status.SKIPPED, reason="no float16") for size in range(1, 6)],
          "SKIPPED numba: no float16 (5 cells: lif_step-numba-f32-1-cpu, "),
         ([*make_pair(1.0, 2.0), make_record(make_cell(size=2), status=Status.OOM)], "cells: 2 passed, 1 failed, 0 ski"),
-        ([make_record()], "method: wall, cache cold; 35 samples per cell, in 5 processes"),
+        ([make_record()], "method: wall, cache cold; 5 processes"),
         ([make_record()], "20261120T190102-3f2a, profile quick, started 2026-11-20T19:01:02+00:00, commit 0123456789"),
         ([make_record()], "Xeon, 4 cores, 2 of them usable, threads: numba 2"),
     ],
@@ -175,6 +174,33 @@ def test_the_summary_has_the_mean_with_its_count_and_losses():
     assert rows["jnp"][RATIO].text == "baseline"
 
 
+def test_a_mean_leaves_out_cells_that_only_one_backend_has():
+    def cell(backend, size, ns):
+        return make_record(make_cell(backend=backend, size=size), ns)
+
+    shared = [cell("jnp", 1, 100.0), cell("numba", 1, 200.0), cell("warp", 1, 300.0)]
+    alone = [cell("jnp", 2, 100.0), cell("numba", 2, 1.0)]
+    rows = texts(benchmark_tables([*shared, *alone])[-1])
+    assert [(rows[name][RATIO].text, rows[name]["compared"].text) for name in ("numba", "warp")] == [
+        ("2.00", "1"), ("3.00", "1")
+    ]  # fmt: skip
+    assert texts(benchmark_tables([*shared[:2], *alone])[-1])["numba"]["compared"].text == "2", "one kernel language"
+
+
+def test_the_kernels_that_beat_the_baseline_are_named_with_the_size_from_which_on():
+    times = {"jnp": (10.0, 10.0, 10.0), "numba": (20.0, 5.0, 4.0), "warp": (5.0, 20.0, 6.0), "triton": (5.0, 5.0, 20.0)}
+    records = [
+        make_record(make_cell(backend=name, dtype=dtype, size=size), ns)
+        for name, own in times.items() for dtype in ("float32", "bfloat16")
+        for size, ns in zip((1, 1000, 2000), own, strict=True)
+    ]  # fmt: skip
+    assert [[text.text for text in row] for row in benchmark_tables(records)[1].rows] == [
+        ["lif_step", dtype, "numba 0.40 from 1,000, warp 0.60 from 2,000"] for dtype in ("bf16", "f32")
+    ]
+    (row,) = benchmark_tables(timed(jnp=[1.0] * 2, numba=[0.5] * 2))[1].rows
+    assert row[-1].text == ABSENT, "two processes prove nothing"
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """A recorded run whose backends are slower, faster, tied, failed and skipped."""
@@ -212,7 +238,6 @@ def test_a_choice_is_said_and_the_exit_code_counts_all_cells(run, capsys):
     assert main(["show", "latest", "--only", "slower", "--backend", "faster", "--sort", "size"]) == Exit.FINE
     shown = capsys.readouterr().out
     assert all(words in shown for words in ("(none)", "slower: 0 of 2 cells", "sorted by size"))
-    assert ({"name", *SORTS}, tuple(KINDS)) == ({*options.SORTS}, options.KINDS)
 
 
 def variant(params=None, size=1, mode="forward", version=1, operator="op"):
