@@ -11,7 +11,6 @@ import pytest
 from reports import Status
 from suites.unit.reports.builders import make_cell, make_record
 from suites.unit.reports.page_runs import (
-    call_records,
     checked_records,
     nasty_records,
     nasty_run,
@@ -41,7 +40,7 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     runs = [saved(folder / f"{number}.jsonl", records) for number, records in enumerate((
         timed_records(run_of("times", 1)), timed_records(run_of("times", 2), slower=3),
-        checked_records(run_of("checks")), call_records(run_of("calls")), nasty_records(nasty_run()),
+        checked_records(run_of("checks")), nasty_records(nasty_run()),
     ))]  # fmt: skip
     path = folder / "page.html"
     path.write_text(page_of_runs(*runs), encoding="utf-8")

@@ -76,13 +76,8 @@ def test_rows_are_ordered_by_operator_dtype_and_size_the_baseline_first():
     [
         (timed(jnp=PROCESSES["jnp"], numba=[0.5] * 5), {"numba": "500 ns"}),
         (timed(**PROCESSES), {"jnp": "=1.00 µs", "numba": "=1.00 µs"}),
-        # A certain difference that is below the smallest effect, and a noisy one.
         (timed(jnp=[1.0] * 5, numba=[1.01] * 5), {"jnp": "=1.00 µs", "numba": "=1.01 µs"}),
-        (timed(jnp=PROCESSES["jnp"], numba=(0.5, 0.6, 0.7, 1.3, 1.5)), {"jnp": "=1.00 µs", "numba": "=700 ns"}),
         (timed(jnp=[1.0] * 2, numba=[0.5] * 2), {}),
-        ([make_record()], {}),
-        ([*make_pair(1000.0, 2000.0), make_record(make_cell(backend="warp"), status=Status.WRONG_VALUE)],
-         {"jnp": "1.00 µs"}),
         ([make_record(make_cell(backend="jnp"), timing=make_timing(method="cupti")), make_record(median_ns=1.0)], {}),
         # The program around the calls may hide a shorter time, or cannot.
         ([*make_pair(2000.0, 1000.0),
@@ -91,7 +86,7 @@ def test_rows_are_ordered_by_operator_dtype_and_size_the_baseline_first():
           make_record(make_cell(backend="warp"), timing=make_timing(processes=[UNSTEADY_BUT_SLOW] * 5))],
          {"numba": "1.00 µs"}),
     ],
-    ids=["alone", "tie", "small", "noisy", "few processes", "no rival", "wrong", "methods", "hidden", "not hidden"],
+    ids=["alone", "tie", "small", "few processes", "methods", "hidden", "not hidden"],
 )  # fmt: skip
 def test_the_fastest_of_a_cell_is_marked_and_so_is_whoever_cannot_be_told_apart(records, best):
     rows = texts(cells(records))
@@ -113,17 +108,13 @@ def test_an_impossible_bandwidth_is_flagged(cache, best, words):
     ("records", "words"),
     [
         (timed(jnp=[1.0] * 2, numba=[0.5] * 2), "no cell was measured in 3 processes or more"),
-        (timed(jnp=PROCESSES["jnp"], numba=[1.0] * 3), "cells of different numbers of processes"),
         ([make_record(make_cell(backend="jnp"), timing=make_timing(method="cupti")), make_record()],
          "no ratio: timed by wall, jnp by cupti (lif_step-numba"),
         ([make_record(make_cell(backend="jnp")), make_record(timing=make_timing(processes=[UNSTEADY] * 5))],
          "no ratio: the program around the calls takes most of the time of the kernel (lif_step-numba"),
         ([make_record(remarks="two passes by design")], "lif_step: two passes by design"),
-        ([make_record(make_cell(size=9), status=Status.CRASHED, reason="signal 11\n  at line 3")],
-         "CRASHED numba: signal 11 at line 3 (lif_step-numba-f32-9-cpu)"),
         ([make_record(make_cell(size=size), status=Status.SKIPPED, reason="no float16") for size in range(1, 6)],
          "SKIPPED numba: no float16 (5 cells: lif_step-numba-f32-1-cpu, "),
-        ([*make_pair(1.0, 2.0), make_record(make_cell(size=2), status=Status.OOM)], "cells: 2 passed, 1 failed, 0 ski"),
         ([make_record()], "method: wall, cache cold; 5 processes"),
         ([make_record()], "20261120T190102-3f2a, profile quick, started 2026-11-20T19:01:02+00:00, commit 0123456789"),
         ([make_record()], "Xeon, 4 cores, 2 of them usable, threads: numba 2"),
@@ -220,7 +211,6 @@ def run(tmp_path, monkeypatch):
         *((["--only", kind], [kind.replace("ties", "tied")]) for kind in KINDS),
         (["--only", "slower", "--only", "failed"], ["failed", "slower"]),
         (["--sort", "ratio"], ["slower", "tied", "jnp", "faster", "failed", "skipped", "untimed"]),
-        (["--sort", "time"], ["slower", "tied", "jnp", "faster", "failed", "skipped", "untimed"]),
         (["--sort", "name"], ["jnp", "failed", "faster", "skipped", "slower", "tied", "untimed"]),
         (["--only", "slower", "--backend", "faster"], []),
     ],
