@@ -124,9 +124,8 @@ def _by_label(rows: Sequence[CellRow]) -> dict[tuple[str, str], list[CellRow]]:
     by_label: dict[tuple[str, str], list[CellRow]] = {}
     for name, row in zip(group_names([row.cell for row in rows]), rows, strict=True):
         if row.timing:
-            by_label.setdefault((short_dtype(row.cell.dtype), " \N{MIDDLE DOT} ".join(name.split("  "))), []).append(
-                row
-            )
+            key = short_dtype(row.cell.dtype), " \N{MIDDLE DOT} ".join(name.split("  "))
+            by_label.setdefault(key, []).append(row)
     return dict(sorted(by_label.items()))
 
 

@@ -91,14 +91,3 @@ def test_sixteen_backends_and_all_charts_fit_without_a_scroll_bar(chromium, wide
     texts = shown.eval_on_selector_all(".plot text", outside)
     assert texts == 0, "labels that are cut off"
     shown.close()
-
-
-def test_paper_has_the_rows_of_folded_tables(chromium, wide_page):
-    shown = chromium.new_page()
-    shown.goto(wide_page.as_uri())
-    assert shown.locator("details.fold:not([open])").count() == 1
-    shown.emulate_media(media="print")
-    row = shown.locator("details.fold tbody tr").first
-    assert row.bounding_box()["height"] > 0
-    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    shown.close()

@@ -113,15 +113,6 @@ def test_published_pages_fit_and_no_number_is_cut(width):
             assert set(re.findall(TIME, shown)) <= set(re.findall(TIME, wide)), path
 
 
-def test_a_long_name_is_broken_at_its_hyphens_and_its_numbers_stay_whole():
-    name = "a_rather_long_operator-numba_parallel-f32-16777216-cpu"
-    table = Table("T", (Column("cell", align="left"), Column("time")), ((Text(name), Text("3 ns")),))
-    for width in range(24, 60):
-        shown = terminal.render([table], width)
-        assert "16777216" in shown, width
-        assert max(map(len, shown.splitlines())) <= width
-
-
 @given(st.text())
 @settings(max_examples=200)
 def test_visible_text_is_one_line_without_control_characters(text):

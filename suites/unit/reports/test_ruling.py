@@ -47,7 +47,6 @@ def decided(*comparisons, **options):
     ("facts", "effect", "code"),
     [
         ({"verdict": Verdict.SAME}, Effect.PASSES, Exit.FINE),
-        ({"verdict": Verdict.FASTER}, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.NEW}, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.UNSURE, "code": Code.SMALL}, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.SLOWER}, Effect.FAILS, Exit.WRONG),
@@ -55,7 +54,6 @@ def decided(*comparisons, **options):
         (OUT_OF_MEMORY, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
         (FIXED, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.UNSURE}, Effect.UNSURE, Exit.COULD_NOT_RUN),
-        ({"verdict": Verdict.UNSURE, "code": Code.FEW_PROCESSES}, Effect.UNSURE, Exit.COULD_NOT_RUN),
         ({"verdict": Verdict.MISSING}, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
         ({"verdict": Verdict.NOT_COMPARABLE}, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
         ({"verdict": Verdict.NOT_COMPARABLE, "code": Code.SKIPPED, "head": Status.SKIPPED}, Effect.IDLE, Exit.FINE),
@@ -67,12 +65,6 @@ def test_each_cell_has_its_effect(facts, effect, code):
     assert decision.rulings[1].effect is effect
     assert decision.exit is code
     assert bool(decision.lines) is (code is not Exit.FINE)
-
-
-def test_slower_outweighs_what_could_not_be_decided():
-    decision = decided(one(Verdict.SLOWER), one(Verdict.MISSING, size=8))
-    assert decision.exit is Exit.WRONG
-    assert [line.partition(":")[0] for line in decision.lines] == ["SLOWER", "MISSING (ABSENT)"]
 
 
 @pytest.mark.parametrize(("unsure", "most", "code"), [

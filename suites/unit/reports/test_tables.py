@@ -237,7 +237,6 @@ def variant(params=None, size=1, mode="forward", version=1, operator="op"):
 @pytest.mark.parametrize(
     ("found", "names"),
     [
-        ([variant(), variant(size=2)], ["op", "op"]),
         ([variant({"density": 0.1, "order": "row"}, mode="vjp")], ["op  vjp  density=0.1  order=row"]),
         ([variant({"rows": 1}, 64), variant({"rows": 2}, 128)], ["op", "op"]),
         ([variant({"k": 1}, 64), variant({"k": 2}, 64), variant({"k": 1}, 128)], ["op  k=1", "op  k=2", "op  k=1"]),
