@@ -80,7 +80,7 @@ EXPECTED = {
     "kernel-bridge compare HEAD~1 --gate": Expected(
         OWN,
         (r"result +fails.*SLOWER: cube-numba-f32-4096-cpu", r"processes of each revision"),
-        "my_ops.py --size 4096 --dtype f32",
+        "my_ops.py --size 4096 --dtype f32 --processes 3",
         code=1,
     ),
     "kernel-bridge compare previous latest": Expected(OWN, (r"Comparison of .*geometric mean",), noisy=True),
@@ -88,7 +88,7 @@ EXPECTED = {
     "kernel-bridge compare HEAD~1": Expected(
         OWN,
         (r"operators: my_ops.py", r"processes of each revision", r"Comparison of .*cube.*SLOWER"),
-        "--size 4096 --dtype f32",
+        "--size 4096 --dtype f32 --processes 3",
         code=1,
     ),
     "kernel-bridge show latest --sort ratio --only slower": Expected(
