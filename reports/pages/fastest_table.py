@@ -36,7 +36,7 @@ def fastest_table(devices: Mapping[str, Sequence[CellRow]]) -> Table:
     columns = (Column("operator", "left"), Column("dtype", "left"), *(Column(device, "left") for device in devices))
     note = (
         f"{TIMES}{BASELINE} at the largest size, and the size from which on a kernel beats {BASELINE} at all sizes that"
-        f" were timed; the fastest first; {ABSENT}: none does, or fewer than three processes timed it"
+        f" were timed, the fastest first; {ABSENT}: none does; ?: fewer than three processes timed it"
     )
     return Table("Kernels that beat jnp", columns, tuple(lines), (note,), role="summary")
 
@@ -46,9 +46,10 @@ def _winners(kernels: Kernels | None, device: str) -> str:
         return ""
     smallest = TIE[device.partition(":")[0]]
     largest = max(size for ratios in kernels.values() for size in ratios)
-    beating = sorted(
-        (ratios[largest].value, backend, size)
-        for backend, ratios in kernels.items()
-        if largest in ratios and (size := beats_from(ratios, smallest)) is not None
-    )
-    return ", ".join(f"{name} {ratio_text(value)} from {count_text(size)}" for value, name, size in beating) or ABSENT
+    texts = []
+    for backend in sorted(kernels, key=lambda name: kernels[name][largest].value if largest in kernels[name] else 0):
+        least, last = beats_from(kernels[backend], smallest), kernels[backend].get(largest)
+        if last and (least is not None or (last.low is None and last.value < 1)):
+            proof = "?" if least is None else f" from {count_text(least)}"
+            texts.append(f"{backend} {ratio_text(last.value)}{proof}")
+    return ", ".join(texts) or ABSENT

@@ -102,7 +102,6 @@ def _fastest(own: Results, marks: Marks, devices: int) -> list[Content]:
     points = ratio_points(summaries)
     if points:
         note = "Geometric mean over the sizes of a kernel, with its 95% interval across processes. "
-        note += "Points that would cover each other are moved up or down. "
         note += f"{BASELINE} is the code of XLA itself. Left of 1 is faster."
         # A table with turned names has the whole width.
         widths = _widths(devices if len({kernel.backend for kernel in summaries}) < TURNED else 1)

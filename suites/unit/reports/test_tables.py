@@ -189,7 +189,7 @@ def test_the_kernels_that_beat_the_baseline_are_named_with_the_size_from_which_o
         ["lif_step", dtype, "numba 0.40 from 1,000, warp 0.60 from 2,000"] for dtype in ("bf16", "f32")
     ]
     (row,) = benchmark_tables(timed(jnp=[1.0] * 2, numba=[0.5] * 2))[1].rows
-    assert row[-1].text == ABSENT, "two processes prove nothing"
+    assert row[-1].text == "numba 0.50?", "two processes prove nothing"
 
 
 @pytest.fixture
