@@ -36,7 +36,7 @@ def fastest_table(devices: Mapping[str, Sequence[CellRow]]) -> Table:
     columns = (Column("operator", "left"), Column("dtype", "left"), *(Column(device, "left") for device in devices))
     note = (
         f"{TIMES}{BASELINE} at the largest size, and the size from which on a kernel beats {BASELINE} at all sizes that"
-        f" were timed, the fastest first; {ABSENT}: none does; ?: fewer than three processes timed it"
+        f" were timed, the fastest first; {ABSENT}: none surely does; ?: fewer than three processes timed it"
     )
     return Table("Kernels that beat jnp", columns, tuple(lines), (note,), role="summary")
 
