@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,33 +104,36 @@ def _texts(variables: dict[str, Any] | None) -> dict[str, str]:
     return {name: str(value) for name, value in (variables or {}).items()}
 
 
-def complaints(text: str, actionlint: str) -> dict[str, str]:
-    """What the tools say about a workflow, by tool; a tool that finds nothing is not in it.
+def complaints(texts: Mapping[str, str], actionlint: str) -> dict[str, str]:
+    """What the tools say about workflows and actions, by tool; a tool that finds nothing is not in it.
 
-    An action gets a workflow around it for actionlint, which takes no file of an action.
+    Each tool takes all files at once, because it takes seconds to start. A file is named as its workflow, with dashes
+    for slashes. An action gets a workflow around it for actionlint, which takes no file of an action.
     """
     found = {}
     with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch, ".github", "workflows", "workflow.yml")
-        file.parent.mkdir(parents=True)
-        file.write_text(_as_workflow(text), encoding="utf-8")
-        done = _run([actionlint, str(file)])
+        folder = Path(scratch, ".github", "workflows")
+        folder.mkdir(parents=True)
+        files = []
+        for name, text in texts.items():
+            file = folder / f"{re.sub(r'[^a-z0-9]+', '-', name.lower())}.yml"
+            file.write_text(_as_workflow(text), encoding="utf-8")
+            if "jobs" not in yaml.safe_load(text):
+                file = Path(scratch, file.stem, "action.yml")
+                file.parent.mkdir()
+                file.write_text(text, encoding="utf-8")
+            files.append(str(file))
+        done = _run([actionlint, f"{folder}/*.yml"])
         errors = [line for line in done.stdout.splitlines() if re.match(r"\S+:\d+:\d+ ", line)]
         known = [line for line in errors if re.search("|".join(KNOWN), line)]
         # It succeeds also where it finds no file.
-        if (
-            len(errors) > len(known)
-            or bool(errors) != bool(done.returncode)
-            or "Checking 1 workflow" not in done.stdout
-        ):
+        checks_all = f"Checking {len(texts)} workflow" in done.stdout
+        if len(errors) > len(known) or bool(errors) != bool(done.returncode) or not checks_all:
             found["actionlint"] = done.stdout + done.stderr
-        if "jobs" not in yaml.safe_load(text):
-            file = Path(scratch, "action.yml")
-            file.write_text(text, encoding="utf-8")
-        done = _run(["zizmor", "--offline", "--no-progress", "--quiet", "--collect=all", str(file)])
+        done = _run(["zizmor", "--offline", "--no-progress", "--quiet", "--collect=all", *files])
         if done.returncode:
             found["zizmor"] = done.stdout + done.stderr
-    said = [_shellcheck(step) for step in steps(text)]
+    said = [_shellcheck(name, step) for name, text in texts.items() for step in steps(text)]
     if any(said):
         found["shellcheck"] = "\n".join(filter(None, said))
     return found
@@ -146,11 +149,11 @@ def _as_workflow(text: str) -> str:
     return yaml.safe_dump({"on": {"workflow_call": {"inputs": inputs}}, "permissions": {}, "jobs": {"action": job}})
 
 
-def _shellcheck(step: Step) -> str:
+def _shellcheck(workflow: str, step: Step) -> str:
     # An expression is replaced before the shell sees the script.
     script = re.sub(r"\$\{\{.*?\}\}", "expression", step.script, flags=re.S)
     done = _run(["shellcheck", "--shell=bash", "--severity=info", "-"], script)
-    return f"{step.job}: {step.name}\n{done.stdout}{done.stderr}" if done.returncode else ""
+    return f"{workflow}: {step.job}: {step.name}\n{done.stdout}{done.stderr}" if done.returncode else ""
 
 
 def _run(command: list[str], given: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -159,16 +162,15 @@ def _run(command: list[str], given: str | None = None) -> subprocess.CompletedPr
 
 def main(actionlint: str) -> int:
     """Proves the tools, then checks every workflow; returns 1 if a tool failed its proof or found something."""
-    proof = complaints(BROKEN, actionlint)
+    proof = complaints({"broken": BROKEN}, actionlint)
     blind = [tool for tool, fault in FAULTS.items() if not re.search(fault, proof.get(tool, ""))]
     for tool in blind:
         print(f"{tool} does not find its fault in a broken workflow. It says: {proof.get(tool, 'nothing')}")
     failed = bool(blind)
     found = workflows() | actions()
-    for name, text in found.items():
-        for tool, said in complaints(text, actionlint).items():
-            failed = True
-            print(f"{name}: {tool}:\n{said}")
+    for tool, said in complaints(found, actionlint).items():
+        failed = True
+        print(f"{tool}:\n{said}")
     if not failed:
         print(
             f"{len(found)} workflows and actions: {', '.join(FAULTS)} find nothing, and find the faults of a broken one"

@@ -26,12 +26,11 @@ from reports.errors import (
 )
 from reports.judgement import Judgement, judge
 from reports.pages.compare import Comparison, compare
-from reports.records.boundaries import Begin, End
 from reports.records.cell import Cell
 from reports.records.cell_result import CellResult
 from reports.records.header import Device, Host, Run, Source
 from reports.records.measurements import Accuracy, DispatchFacts, ProcessTimes, Resources, Stages, Timing
-from reports.records.record import SCHEMA, Record, last_by_cell
+from reports.records.record import Record, last_by_cell
 from reports.records.run_file import RunFile, load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
@@ -43,9 +42,7 @@ if TYPE_CHECKING:
     from reports.pages.data_frame import to_frame
 
 __all__ = [
-    "SCHEMA",
     "Accuracy",
-    "Begin",
     "Cell",
     "CellResult",
     "Code",
@@ -53,7 +50,6 @@ __all__ = [
     "DamagedLine",
     "Device",
     "DispatchFacts",
-    "End",
     "GeometricMean",
     "Host",
     "Judgement",

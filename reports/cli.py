@@ -52,7 +52,7 @@ def add_commands(commands: Any) -> None:
     text = "list the recorded runs, or show one again: times and ratios to jnp, or verdicts"
     show = add("show", text, "show latest --sort ratio --only slower", _show)
     show.add_argument("run", nargs="?", metavar="RUN", help=f"{RUN_HELP} (default: list the runs of the folder)")
-    add_options(show, *CELLS, "sort", "only", "details", "show_format", "runs")
+    add_options(show, *CELLS, "sort", "only", "details", "format", "runs")
     text = "write a page with pictures of recorded runs: one HTML file that loads nothing"
     report = add("report", text, "report latest --output page.html", _report)
     report.add_argument("run_names", nargs="*", default=["latest"], metavar="RUN", help=f"{RUN_HELP} (default: latest)")
@@ -64,15 +64,9 @@ def _show(options: argparse.Namespace) -> tuple["Page", Exit]:
         return _list(options)
     run = read_recorded(find_run(options.run, options.runs))
     from reports.pages.run_page import list_page, page_of
-    from reports.render.page import Page
 
     records = select_records(run.records, options)
     judgement = _judge(run, records, options)
-    if options.format == "benchmark-action":
-        from reports.pages.benchmark_action import benchmark_frame
-
-        options.format = "json"
-        return Page((), benchmark_frame(records)), judgement.exit
     if options.sort or options.only or options.details:
         page = list_page(records, options.sort, options.only, judgement.lines, details=options.details)
         return page, judgement.exit

@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reports.options import Exit
+from reports.pages.rows import BASELINE
 from reports.records.broken_kernels import are_mutants, survivors
 from reports.records.cell import Cell
 from reports.records.record import Record, last_by_cell
 from reports.records.run_file import RunFile
 from reports.records.status import Status
-
-REFERENCE = "jnp"
-"""The backend of the reference, which is no kernel."""
 
 _NAMED = 3
 
@@ -108,7 +106,7 @@ def _idle_operators(counting: Sequence[Record]) -> list[str]:
         selection = record.run.selection or {}
         is_users |= bool(selection.get("source"))
         backend, selected = record.cell.backend, selection.get("backend", [])
-        is_kernel = backend in selected or (backend != REFERENCE and backend not in record.run.peers)
+        is_kernel = backend in selected or (backend != BASELINE and backend not in record.run.peers)
         operator = record.cell.operator
         ran[operator] = ran.get(operator, False) or (is_kernel and record.status is not Status.SKIPPED)
     idle = [operator for operator, has_run in ran.items() if not has_run]

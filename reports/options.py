@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, NoReturn
 
 from reports.errors import RecordError
+from reports.pages.arrangement import KINDS, SORTS
 from reports.records.header import part_of
 from reports.records.store import RUNS_VARIABLE
 from reports.render.visible import visible
@@ -76,9 +77,6 @@ def above_zero(most: float) -> Callable[[str], float]:
 
 
 FORMATS = ("terminal", "markdown", "json", "csv")
-SORTS = ("name", "ratio", "time", "size", "budget")
-KINDS = ("slower", "faster", "ties", "failed", "skipped")
-"""The values of `--sort` and `--only`. A test compares them with `reports.pages.arrangement`, which imports slowly."""
 
 RUN_HELP = "a path, a run id, the beginning of one, 'latest' or 'previous'"
 
@@ -129,15 +127,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     ),
     "peers": {"action": "store_true", "help": "time functions of other libraries beside the kernels"},
     "gate": {"action": "store_true", "help": "decide by [tool.kernel-bridge.gate] of pyproject.toml: is it slower?"},
-    "sort": {"choices": SORTS, "help": "list cells by this, the greatest first"},
-    "only": {"action": "append", "default": [], "choices": KINDS, "help": "show only such cells; may be repeated"},
+    "sort": {"choices": ("name", *SORTS), "help": "list cells by this, the greatest first"},
+    "only": {"action": "append", "default": [], "choices": (*KINDS,), "help": "show only such cells; may be repeated"},
     "details": {"action": "store_true", "help": "list cells with all recorded facts of a call"},
     "format": {"choices": FORMATS, "default": "terminal", "help": "json and csv have the numbers unrounded"},
-    "show_format": {
-        "choices": (*FORMATS, "benchmark-action"),
-        "default": "terminal",
-        "help": "json and csv have the numbers unrounded; benchmark-action: JSON of github-action-benchmark",
-    },
     "summary": {"metavar": "FILE", "help": "append the tables to this file, as Markdown"},
     "output": {"default": "report.html", "metavar": "FILE", "help": "the file to write (default: report.html)"},
     "runs": {"metavar": "DIR", "help": f"folder of the runs (default: ${RUNS_VARIABLE}, else runs/)"},
@@ -145,19 +138,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Every option, by its name. It has the same meaning and the same default in every command."""
 
-_SPELLED = {"show_format": "format"}
 _FLAGS = {"verbose": ("-v", "--verbose"), "device": ("--device", "--platform"), "jobs": ("-n", "--jobs")}
 CELLS = ("operator", "backend", "dtype", "size")
 
 
 def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
     """Adds options of :data:`OPTIONS`. A command without ``format`` or ``summary`` prints to the terminal."""
+    parser.set_defaults(summary=None, format="terminal", runs=None)
     for name in names:
-        shown = _SPELLED.get(name, name)
-        flags = _FLAGS.get(shown, (f"--{shown}",))
-        parser.add_argument(*flags, **OPTIONS[name])
-    present = {_SPELLED.get(name, name) for name in names}
-    absent = {"summary": None, "format": "terminal", "runs": None}
-    for name, value in absent.items():
-        if name not in present:
-            parser.set_defaults(**{name: value})
+        parser.add_argument(*_FLAGS.get(name, (f"--{name}",)), **OPTIONS[name])

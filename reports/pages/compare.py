@@ -3,17 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from reports.pages.alike import differences
-from reports.records.cell import Cell, CellKey
+from reports.pages.rows import BASELINE
+from reports.records.cell import Cell
 from reports.records.measurements import Timing
 from reports.records.record import Record, last_by_cell
 from reports.records.status import Status
 from reports.statistics.verdict_codes import FALSE_DISCOVERIES, Code, Verdict
-
-REFERENCE = "jnp"
-"""The backend of the reference: the code of XLA itself, which no change of a kernel makes slower."""
 
 _COMPARED = (Verdict.SAME, Verdict.FASTER, Verdict.SLOWER, Verdict.UNSURE)
 
@@ -108,7 +104,7 @@ def compare(
     from reports.statistics.decision import Times, decide
 
     olds, news = (
-        {_pair_key(one.cell): one for one in last_by_cell(records) if can_fail(one)} for records in (base, head)
+        {one.cell.versionless_key: one for one in last_by_cell(records) if can_fail(one)} for records in (base, head)
     )
     keys = list(dict.fromkeys([*news, *olds]))
     comparisons = [_compare_cell(olds.get(key), news.get(key)) for key in keys]
@@ -140,7 +136,7 @@ _REASONS = {
 
 def can_fail(record: Record) -> bool:
     """Tells whether a cell is compared between revisions: it is neither the reference nor another library."""
-    return record.cell.backend != REFERENCE and record.cell.backend not in record.run.peers
+    return record.cell.backend != BASELINE and record.cell.backend not in record.run.peers
 
 
 def _by_pair(timing: Timing | None) -> dict[int, float]:
@@ -206,11 +202,6 @@ def _without_times(base: Record | None, head: Record | None) -> tuple[Verdict, C
 
 
 _MACHINE = (Status.CRASHED, Status.TIMEOUT)
-
-
-def _pair_key(cell: Cell) -> CellKey:
-    """Returns the key under which a cell of base meets its cell of head: the version of the operator may differ."""
-    return msgspec.structs.replace(cell, operator_version=0).key
 
 
 def _is_absent(record: Record | None) -> bool:

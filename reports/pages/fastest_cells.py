@@ -20,9 +20,7 @@ def fastest_cells(rows: Iterable[CellRow]) -> dict[CellRow, bool]:
     groups: dict[CellKey, list[tuple[CellRow, Timing]]] = {}
     for row in rows:
         if row.timing and row.library is None:
-            cell = row.cell
-            key = cell.operator, cell.operator_version, cell.mode, cell.params_text, cell.dtype, cell.size
-            groups.setdefault(key, []).append((row, row.timing))
+            groups.setdefault(row.cell.group_key, []).append((row, row.timing))
     return {row: len(winners) > 1 for winners in map(_fastest_of, groups.values()) for row in winners}
 
 

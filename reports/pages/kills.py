@@ -25,5 +25,5 @@ def kill_tables(records: Iterable[Record]) -> list[Table]:
         ]  # fmt: skip
         alive = sum(len(each) == 1 for each in caught.values())
         notes = (f"{len(caught)} broken kernels, {len(caught) - alive} caught", *run_notes(rows))
-        tables.append(Table(f"Broken kernels on {platform_name(rows)}", columns, tuple(lines), notes))
+        tables.append(Table(f"Broken kernels on {platform_name(rows[0].run)}", columns, tuple(lines), notes))
     return tables

@@ -23,19 +23,14 @@ def remark_notes(rows: Sequence[CellRow]) -> list[str]:
 
 
 def method_notes(rows: Sequence[CellRow]) -> list[str]:
-    """Returns how times were taken, in how many processes, and why sampling stopped."""
+    """Returns how times were taken, in how many processes, and which samples were discarded."""
     timed = [row.timing for row in rows if row.timing]
     if not timed:
         return []
     methods = Counter(f"{timing.method}, cache {timing.cache}" for timing in timed)
-    stops = Counter(timing.stop for timing in timed)
-    samples = {sum(len(one.samples_ns) for one in timing.processes) for timing in timed}
     processes = {len(timing.processes) for timing in timed}
     in_all = f"{span_text(min(processes), max(processes))} process{'' if processes == {1} else 'es'}"
-    notes = [
-        f"method: {counted(methods)}; {span_text(min(samples), max(samples))} samples per cell, in {in_all};"
-        f" stopped on {counted(stops)}"
-    ]
+    notes = [f"method: {counted(methods)}; {in_all}"]
     discarded = [(row.cell.id, row.timing.discarded) for row in rows if row.timing and row.timing.discarded]
     if discarded:
         notes.append(

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from reports.records.status import Status
+from reports.render.layout import Style, Text
 from reports.render.units import count_text
 
 _REASON_LENGTH = 240
@@ -15,6 +16,13 @@ def outcome_counts(statuses: Iterable[Status]) -> dict[str, int]:
     names = {Status.PASSED: "passed", Status.SKIPPED: "skipped"}
     outcomes = Counter(names.get(status, "failed") for status in statuses)
     return {name: outcomes[name] for name in ("passed", "failed", "skipped")}
+
+
+def outcome_texts(statuses: Iterable[Status]) -> tuple[Text, Text, Text]:
+    """Returns the same numbers as texts of a table."""
+    passed, failed, skipped = outcome_counts(statuses).values()
+    style = Style.BAD if failed else Style.PLAIN
+    return Text(count_text(passed)), Text(count_text(failed), style), Text(count_text(skipped))
 
 
 def cells_text(count: int) -> str:

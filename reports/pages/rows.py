@@ -1,6 +1,7 @@
 """Pairs each record of a run with the baseline of its cell."""
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from reports.records.measurements import Timing
 from reports.records.record import Record, last_by_cell
 from reports.records.status import Status
 from reports.statistics.intervals import Ratio, ratio_of
+from reports.statistics.means import GeometricMean, geometric_mean
 
 BASELINE = "jnp"
 """The backend that ratios refer to: the code of XLA itself."""
@@ -81,8 +83,26 @@ def cell_rows(records: Iterable[Record]) -> list[CellRow]:
     must be steady, see `Timing.is_steady`.
     """
     latest = last_by_cell(records)
-    baselines = {_group_key(record): record for record in latest if record.cell.backend == BASELINE}
-    return [CellRow(record, baselines.get(_group_key(record)) if record.timing else None) for record in latest]
+    keys = [(record.run.run_id, *record.cell.group_key) for record in latest]
+    baselines = {key: one for key, one in zip(keys, latest, strict=True) if one.cell.backend == BASELINE}
+    return [CellRow(one, baselines.get(key) if one.timing else None) for key, one in zip(keys, latest, strict=True)]
+
+
+def mean_ratio(rows: Iterable[CellRow]) -> GeometricMean:
+    """Returns the geometric mean of the ratios of kernels to the baseline."""
+    pairs = [(row.compared, row.run.run_id) for row in rows if row.compared and row.cell.backend != BASELINE]
+    return geometric_mean([ratio for ratio, _ in pairs], [session for _, session in pairs])
+
+
+def shared_rows(rows: Sequence[CellRow]) -> list[CellRow]:
+    """Returns the cells over which the means of backends can be compared: at least two backends have a ratio.
+
+    Where there is only one backend beside the baseline, these are all cells.
+    """
+    timed = [row for row in rows if row.compared and row.cell.backend != BASELINE]
+    counts = Counter(row.cell.group_key for row in timed)
+    is_alone = len({row.cell.backend for row in timed}) < 2
+    return [row for row in timed if is_alone or counts[row.cell.group_key] > 1]
 
 
 def by_run_and_platform(rows: Iterable[CellRow]) -> list[list[CellRow]]:
@@ -96,12 +116,6 @@ def by_run_and_platform(rows: Iterable[CellRow]) -> list[list[CellRow]]:
 def backends_of(rows: Sequence[CellRow]) -> list[str]:
     """Returns the names of the backends, the baseline first, the others sorted."""
     return sorted({row.cell.backend for row in rows}, key=lambda backend: (backend != BASELINE, backend))
-
-
-def _group_key(record: Record) -> tuple[object, ...]:
-    cell = record.cell
-    what = (cell.operator, cell.operator_version, cell.mode, cell.platform, cell.dtype, cell.size, cell.params_text)
-    return (record.run.run_id, *what)
 
 
 def _doubt(record: Record, timing: Timing, other: Record, base: Timing) -> str | None:

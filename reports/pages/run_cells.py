@@ -6,6 +6,7 @@ from reports.pages.arrangement import KINDS, arrange
 from reports.pages.bandwidth_notes import overrun_notes
 from reports.pages.columns import FACTS, Fact, Shown
 from reports.pages.fastest_cells import fastest_cells
+from reports.pages.fastest_table import fastest_table
 from reports.pages.groups import group_names
 from reports.pages.notes import count_note, doubt_notes, method_notes, process_notes, reason_notes, remark_notes
 from reports.pages.rows import CellRow, by_run_and_platform, cell_rows
@@ -27,9 +28,12 @@ _BEST = "the fastest backend; = marks several that cannot be told apart"
 
 
 def benchmark_tables(records: Iterable[Record]) -> list[Table]:
-    """Returns, for each run and platform, the table of its cells, and a summary."""
-    parts = by_run_and_platform(cell_rows(records))
-    return [table for rows in parts for table in (cell_table(rows), summary_table(rows))]
+    """Returns, for each run and platform, the table of its cells, those that beat the baseline, and a summary."""
+    tables = []
+    for rows in by_run_and_platform(cell_rows(records)):
+        fastest = fastest_table({platform_name(rows[0].run): rows})
+        tables += [cell_table(rows), *([fastest] if fastest.rows else []), summary_table(rows)]
+    return tables
 
 
 def cell_table(
@@ -75,7 +79,7 @@ def cell_table(
         *([f"{selected} cells"] if only else []), *([f"sorted by {sort}"] if sort else []), count_note(rows),
         *reason_notes(rows), *run_notes(every),
     ]  # fmt: skip
-    return Table(f"Cells on {platform_name(every)}", tuple(columns), tuple(lines), tuple(notes), _BEST)
+    return Table(f"Cells on {platform_name(every[0].run)}", tuple(columns), tuple(lines), tuple(notes), _BEST)
 
 
 def _line(row: CellRow, name: str, has_cache: bool, won: bool | None, filled: Sequence[tuple[Fact, Shown]]) -> Row:

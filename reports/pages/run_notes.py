@@ -23,9 +23,8 @@ def device_name(run: Run) -> str:
     return run.host.cpu if run.device.platform == "cpu" else run.device.kind
 
 
-def platform_name(rows: Sequence[CellRow]) -> str:
-    """Returns the platform and the device of cells that share them, such as `cuda: NVIDIA H200`."""
-    run = rows[0].run
+def platform_name(run: Run) -> str:
+    """Returns the platform and the device of a run, such as `cuda: NVIDIA H200`."""
     return f"{run.device.platform}: {device_name(run)}"
 
 

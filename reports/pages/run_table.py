@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from reports.errors import ReportError
-from reports.pages.phrases import outcome_counts
+from reports.pages.phrases import outcome_texts
 from reports.pages.run_notes import device_name
 from reports.records.record import last_by_cell
 from reports.records.run_file import RunFile
@@ -31,15 +31,12 @@ def _row(name: str, file: RunFile | ReportError) -> Row:
     if not (records or file.headers):
         return (Text(name), *[nothing] * 5, Text("no result", Style.FAINT), nothing)
     run = records[-1].run if records else file.headers[-1]
-    counts = outcome_counts(record.status for record in last_by_cell(records))
     changed = "+" if run.source.dirty else ""
     return (
         Text(name),
         Text(run.profile),
         Text((run.source.commit or "unknown")[:10] + changed),
-        Text(count_text(counts["passed"])),
-        Text(count_text(counts["failed"]), Style.BAD if counts["failed"] else Style.PLAIN),
-        Text(count_text(counts["skipped"])),
+        *outcome_texts(record.status for record in last_by_cell(records)),
         _missing(file),
         Text(", ".join(dict.fromkeys(device_name(record.run) for record in records)) or device_name(run)),
     )

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from reports.pages.phrases import outcome_counts
-from reports.pages.rows import BASELINE, CellRow, backends_of
+from reports.pages.phrases import outcome_texts
+from reports.pages.rows import BASELINE, CellRow, backends_of, mean_ratio, shared_rows
 from reports.pages.run_notes import platform_name
 from reports.render.layout import Column, Row, Style, Table, Text
 from reports.render.units import ABSENT, TIMES, count_text, interval_text, ratio_text
-from reports.statistics.means import geometric_mean
 
 
 def summary_table(rows: Sequence[CellRow]) -> Table:
@@ -15,26 +14,26 @@ def summary_table(rows: Sequence[CellRow]) -> Table:
     columns = (
         Column("backend", align="left"), *map(Column, ("passed", "failed", "skipped")),
         Column(f"{TIMES}{BASELINE}", note=f"{TIMES}{BASELINE}: geometric mean of the ratios to {BASELINE} over the"
-               f" cells that passed, as {BASELINE} did; compared: their number"),
+               f" cells that passed, as {BASELINE} and another backend did; compared: their number"),
         Column("95%", drop=1, note="95%: its interval, Student's t across processes"),
         Column("compared"),
         Column("slower", note=f"slower: cells that are slower than {BASELINE} beyond the 95 % interval of their ratio"),
     )  # fmt: skip
-    lines = tuple(_line(backend, [row for row in rows if row.cell.backend == backend]) for backend in backends_of(rows))
-    return Table(f"Summary of {platform_name(rows)}", columns, lines, role="summary")
+    shared = shared_rows(rows)
+    lines = tuple(
+        _line(backend, *([row for row in some if row.cell.backend == backend] for some in (rows, shared)))
+        for backend in backends_of(rows)
+    )
+    return Table(f"Summary of {platform_name(rows[0].run)}", columns, lines, role="summary")
 
 
-def _line(backend: str, rows: Sequence[CellRow]) -> Row:
-    counts = outcome_counts(row.status for row in rows)
-    failed = Text(count_text(counts["failed"]), Style.BAD if counts["failed"] else Style.PLAIN)
-    texts = [Text(backend), Text(count_text(counts["passed"])), failed, Text(count_text(counts["skipped"]))]
-    pairs = [] if backend == BASELINE else [(row.compared, row.run.run_id) for row in rows if row.compared]
-    ratios = [ratio for ratio, _ in pairs]
-    mean = geometric_mean(ratios, [session for _, session in pairs])
+def _line(backend: str, rows: Sequence[CellRow], shared: Sequence[CellRow]) -> Row:
+    texts = [Text(backend), *outcome_texts(row.status for row in rows)]
+    mean = mean_ratio(shared)
     if mean.mean is None:
         return (*texts, Text("baseline" if backend == BASELINE else ABSENT, Style.FAINT), *[Text("")] * 3)
     texts += [Text(ratio_text(mean.mean)), Text(interval_text(mean.low, mean.high))]
     # Without an interval, no cell is known to be slower.
-    judged = [ratio for ratio in ratios if ratio.low is not None]
+    judged = [row.compared for row in rows if row.compared and row.compared.low is not None]
     slower = count_text(sum(ratio.is_above for ratio in judged)) if judged else ABSENT
     return (*texts, Text(count_text(mean.count)), Text(slower))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from reports.pages.notes import count_note, reason_notes
-from reports.pages.phrases import outcome_counts
+from reports.pages.phrases import outcome_counts, outcome_texts
 from reports.pages.rows import CellRow, backends_of, by_run_and_platform, cell_rows
 from reports.pages.run_notes import platform_name, run_notes
 from reports.records.record import Record
@@ -59,7 +59,7 @@ def _grid(rows: Sequence[CellRow], failures: bool) -> Table:
         *run_notes(rows),
     ]
     columns = tuple(Column(name, align="left") for name in ("operator", *backends))
-    return Table(f"Validation on {platform_name(rows)}", columns, tuple(lines), tuple(notes), role="summary")
+    return Table(f"Validation on {platform_name(rows[0].run)}", columns, tuple(lines), tuple(notes), role="summary")
 
 
 def _verdict(rows: Sequence[CellRow]) -> Text:
@@ -84,18 +84,15 @@ def _checks(rows: Sequence[CellRow], order: Sequence[str]) -> Table:
         Column("used by", align="left"),
     )  # fmt: skip
     lines = tuple(_check(name, own) for name, own in by_check.items() if own)
-    return Table(f"Checks on {platform_name(rows)}", columns, lines)
+    return Table(f"Checks on {platform_name(rows[0].run)}", columns, lines)
 
 
 def _check(name: str, rows: Sequence[CellRow]) -> Row:
-    counts = outcome_counts(row.status for row in rows)
     worst = max(rows, key=_used)
     used, cell = _used(worst), worst.cell
     return (
         Text(name),
-        Text(count_text(counts["passed"])),
-        Text(count_text(counts["failed"]), Style.BAD if counts["failed"] else Style.PLAIN),
-        Text(count_text(counts["skipped"]), Style.FAINT),
+        *outcome_texts(row.status for row in rows),
         Text(percent_text(used) if used >= 0 else ABSENT),
         Text(f"{cell.operator}, {cell.backend}, {cell.dtype}" if used >= 0 else ""),
     )

@@ -68,6 +68,16 @@ class Cell(Part, frozen=True, kw_only=True, dict=True):
         )
 
     @property
+    def versionless_key(self) -> CellKey:
+        """The key without the version of the operator: under it, cells of two revisions meet."""
+        return self.key[:1] + self.key[2:]
+
+    @property
+    def group_key(self) -> CellKey:
+        """The key without the backend: backends that do the same work share it."""
+        return self.key[:2] + self.key[3:]
+
+    @property
     def params_text(self) -> str:
         """The parameters as JSON text, sorted by name. JSON keeps 1, 1.0 and true apart; a dict does not."""
         return json.dumps(self.params, sort_keys=True) if self.params else "{}"

@@ -43,8 +43,7 @@ class RunFile:
         path: The file.
         records: The records in the order written, every attempt at a cell included.
         problems: Damaged and contradictory lines, as `FILE:LINE: ...`.
-        damaged: The part of `problems` about lines that are not JSON, such as a line that a crash cut short.
-        is_torn: Whether the last line is damaged.
+        torn: The part of `problems` about the last line, if a crash cut it short.
         expected: The cells that the run announced, in their order.
         runnable: The keys of those that can run here.
         begins: How often a session began.
@@ -57,8 +56,7 @@ class RunFile:
     path: Path
     records: list[Record] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    damaged: list[str] = field(default_factory=list)
-    is_torn: bool = False
+    torn: list[str] = field(default_factory=list)
     expected: dict[CellKey, Cell] = field(default_factory=dict)
     runnable: set[CellKey] = field(default_factory=set)
     begins: int = 0
@@ -183,17 +181,18 @@ class _Reader:
     def take(self, number: int, line: bytes) -> None:
         before = self._digest.copy()
         self._digest.update(line)
-        self.run.is_torn = False
+        self.run.torn = []
         if not line.strip():
             self.problem(number, "an empty line, which no session writes")
             return
         try:
+            if not line.endswith(b"\n"):
+                raise DamagedLine("its end is missing")
             content = decode(line)
         except DamagedLine as error:
             self._lost += 1
-            self.run.is_torn = True
-            self.run.damaged.append(f"{self.run.path}:{number}: left out, {error}")
             self.problem(number, f"left out, {error}")
+            self.run.torn = self.run.problems[-1:]
             return
         except (NewerSchema, RecordError) as error:
             raise type(error)(f"{self.run.path}:{number}: {error}") from error

@@ -13,11 +13,11 @@ from typing import Self
 
 import msgspec
 
-from reports.errors import DamagedLine, RecordError, RunUnreadable, RunUnwritable
+from reports.errors import RecordError, RunUnreadable, RunUnwritable
 from reports.records.boundaries import Begin, End
 from reports.records.cell import Cell
 from reports.records.cell_result import CellResult
-from reports.records.codec import Line, decode, encode
+from reports.records.codec import Line, encode
 from reports.records.header import Run
 from reports.records.record import SCHEMA, Record
 from reports.records.run_file import load_run
@@ -50,7 +50,6 @@ class RunWriter:
         self._statuses: Counter[Status] = Counter()
         self._has_begun = False
         self._torn = 0
-        self._mid_line = False
         self._continue()
         self._file: int | None = None
         self._closed = False
@@ -123,7 +122,7 @@ class RunWriter:
         self._require_open()
         if not self._has_begun:
             raise RecordError(f"{self.path}: the run has not begun. Call begin with its cells first.")
-        self._finish_line()
+        self._cut_torn_line()
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         self._write(
@@ -153,15 +152,15 @@ class RunWriter:
         """Reads the state of an existing file: its records, and the length of an incomplete last line."""
         if not self.path.exists() or not self.path.stat().st_size:
             return
-        self._torn, self._mid_line = _last_line(self.path)
+        data = self.path.read_bytes()
+        self._torn = len(data) - data.rfind(b"\n") - 1
         existing = load_run(self.path)
         if existing.run_id is not None and existing.run_id != self.run.run_id:
             raise RunUnreadable(
                 f"{self.path}: holds run {existing.run_id!r}, the writer is for run {self.run.run_id!r}."
                 " Write each run to its own file (see run_path)."
             )
-        torn = existing.damaged[-1:] if self._torn else []
-        problems = [problem for problem in existing.problems if problem not in torn]
+        problems = [problem for problem in existing.problems if not self._torn or problem not in existing.torn]
         if problems:
             raise RunUnreadable(f"{problems[0]}. A damaged run cannot be continued: record it again.")
         self._statuses = Counter(record.status for record in existing.records)
@@ -171,24 +170,21 @@ class RunWriter:
         """Writes a line. If that fails, no part of it stays in the file."""
         self._require_open()
         data = encode(line) + b"\n"
-        self._finish_line()
+        self._cut_torn_line()
         self._put(data)
 
     def _require_open(self) -> None:
         if self._closed:
             raise RunUnreadable(f"{self.path}: this writer is closed. Open a new RunWriter to continue the run.")
 
-    def _finish_line(self) -> None:
-        """Cuts off an incomplete last line, or gives a complete one its newline."""
+    def _cut_torn_line(self) -> None:
+        """Cuts off an incomplete last line."""
         if self._torn:
             try:
                 os.truncate(self.path, self.path.stat().st_size - self._torn)
             except OSError as error:
                 raise RunUnwritable(f"{self.path}: cannot be written: {error.strerror}.") from error
             self._torn = 0
-        if self._mid_line:
-            self._put(b"\n")
-            self._mid_line = False
 
     def _put(self, data: bytes) -> None:
         size = None
@@ -210,21 +206,6 @@ class RunWriter:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _last_line(path: Path) -> tuple[int, bool]:
-    """Returns the length of the last line if it is incomplete, else 0; and whether a complete one lacks its newline."""
-    data = path.read_bytes()
-    last = data[data.rfind(b"\n") + 1 :]
-    if not last.strip():
-        return len(last), False
-    try:
-        decode(last)
-    except DamagedLine:
-        return len(last), False
-    except RecordError:
-        return 0, False
-    return 0, True
 
 
 def _require_writable(path: Path) -> None:

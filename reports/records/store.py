@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
-import msgspec
-
 from reports.errors import ReportError, RunNotFound, RunUnwritable
 from reports.records.boundaries import Begin
 from reports.records.cell import CellKey
@@ -141,7 +139,7 @@ def _peek(path: Path) -> tuple[str, set[CellKey]] | None:
     first = lines[0]
     cells = [*first.cells, *first.optional] if isinstance(first, Begin) else [lines[-1].cell]
     kind = header.profile.split()[0] if header.profile.startswith(("validate", "dispatch", "endure")) else "bench"
-    return kind, {msgspec.structs.replace(cell, operator_version=0).key for cell in cells}
+    return kind, {cell.versionless_key for cell in cells}
 
 
 def _exists(path: Path) -> bool:

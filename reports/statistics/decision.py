@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reports.statistics.intervals import LEAST, t_quantile
 from reports.statistics.verdict_codes import (
     FALSE_DISCOVERIES,
     LARGE,
@@ -21,16 +22,11 @@ from reports.statistics.verdict_codes import (
     Verdict,
 )
 
-LEAST = 3
-"""The least number of pairs for an interval and a decision."""
-
 MANY = 6
 """The least number of pairs for a small difference: in fewer pairs, noise with two modes looks like one."""
 
 SPREADS = 3
 """The smallest difference worth a verdict, in standard errors of the cell."""
-
-CONFIDENCE = 0.95
 
 _CLEAR = {3: 0.5}
 _CLEAR_OTHERS = 0.3
@@ -179,7 +175,7 @@ class _Evidence:
             parts = [max(float(differences.var(ddof=1)), _TINY**2) / self.pairs]
             freedom = self.pairs - 1
         self.spread = sum(parts) ** 0.5
-        half = float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * self.spread
+        half = t_quantile(freedom) * self.spread
         self.low, self.high = self.shift - half, self.shift + half
         self.slower = float(special.stdtr(freedom, -self.shift / self.spread))
         self.faster = float(special.stdtr(freedom, self.shift / self.spread))

@@ -3,11 +3,11 @@
 import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 LEAST = 3
-"""The least number of processes for an interval. That of two would be 13 times as wide as their difference."""
+"""The least number of processes, or of pairs, for an interval. That of two would be 13 times their difference."""
 
 CONFIDENCE = 0.95
 
@@ -70,6 +70,24 @@ def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     spread = math.sqrt(math.fsum((each - middle) ** 2 for each in logarithms) / (count - 1))
     half = t_quantile(count - 1) * spread / math.sqrt(count)
     return Ratio(value, min(math.exp(middle - half), value), max(math.exp(middle + half), value), paired)
+
+
+def beats_from(ratios: Mapping[int, Ratio], smallest: float) -> int | None:
+    """Returns the size from which on a kernel beats another one: it is faster there and at all larger sizes.
+
+    It is faster at a size if the ratio of its time to the other's is below 1 and no tie (`Ratio.is_tie`). None if it is
+    not faster at the largest size.
+
+    Args:
+        ratios: The ratio at each size that was timed.
+        smallest: The smallest effect worth a verdict, as a share.
+    """
+    least = None
+    for size in sorted(ratios, reverse=True):
+        if ratios[size].value >= 1 or ratios[size].is_tie(smallest):
+            break
+        least = size
+    return least
 
 
 @functools.cache

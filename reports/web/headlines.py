@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from dataclasses import dataclass
 
 from reports.pages.alike import are_interleaved
 from reports.pages.compare import Comparison, compare
@@ -13,42 +12,23 @@ from reports.pages.phrases import cells_text, outcome_counts
 from reports.render.units import count_text
 from reports.statistics.verdict_codes import Verdict
 from reports.web.markup import Markup, element
-from reports.web.run_choice import Choice, Results, RunKind, key_of
+from reports.web.run_choice import Choice, Results, RunKind
 
 _OPEN = 5
 """Most kernels that failed before the reader opens the list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One fact of the summary.
-
-    Attributes:
-        title: Its title.
-        value: The number.
-        text: Explains the number.
-        look: `good`, `bad` or `plain`.
-        target: The id of the section to which its link leads.
-    """
-
-    title: str
-    value: str
-    text: str
-    look: str
-    target: str
-
-
 def tile_list(choice: Choice) -> Markup:
     """Returns the facts of the summary as a list of links: results, times and changes of each device."""
-    tiles = [*map(_cells, choice.shown), *(tile for own in choice.shown for tile in _changes(own))]
-    items = [
-        element("li", {"class": f"tile {tile.look}"}, element("a", {"href": f"#{tile.target}"},
-                element("span", {"class": "tile-title"}, tile.title),
-                element("strong", {"class": "tile-value"}, tile.value),
-                element("span", {"class": "tile-said"}, tile.text)))
-        for tile in tiles
-    ]  # fmt: skip
-    return element("ul", {"class": "tiles"}, items)
+    return element("ul", {"class": "tiles"}, [*map(_cells, choice.shown), *map(_changes, choice.shown)])
+
+
+def _tile(title: str, value: str, text: str, look: str, target: str) -> Markup:
+    """Returns one fact: its title, its number, what explains it, `good`, `bad` or `plain`, and the id of a section."""
+    return element("li", {"class": f"tile {look}"}, element("a", {"href": f"#{target}"},
+                   element("span", {"class": "tile-title"}, title),
+                   element("strong", {"class": "tile-value"}, value),
+                   element("span", {"class": "tile-said"}, text)))  # fmt: skip
 
 
 def failures(choice: Choice) -> Markup | None:
@@ -72,19 +52,16 @@ def failures(choice: Choice) -> Markup | None:
 
 @functools.lru_cache(maxsize=32)
 def comparisons(own: Results) -> list[Comparison]:
-    """Returns the comparison of the newest result of each cell with the one before it; of checks, the changes alone.
-
-    A cell that the newest run of its selection no longer has is MISSING, and one that the run before did not have NEW.
-    """
-    before = {key_of(record.cell): record for record in (*own.earlier, *own.removed)}
-    head = [record for record in own.records if key_of(record.cell) in {*before, *own.added}]
-    interleaved = all(are_interleaved(before.get(key_of(record.cell), record).run, record.run) for record in head)
+    """Returns the comparison of the newest result of each cell with the one before it; of checks, the changes alone."""
+    before = {record.cell.versionless_key: record for record in own.earlier}
+    head = [record for record in own.records if record.cell.versionless_key in before]
+    interleaved = all(are_interleaved(before[record.cell.versionless_key].run, record.run) for record in head)
     # compare takes both lists as one run each, of which the last record of a cell counts.
-    found = compare(before.values(), head, interleaved=interleaved) if head or before else []
+    found = compare(before.values(), head, interleaved=interleaved)
     return [one for one in found if own.kind is RunKind.TIMES or one.base_status is not one.head_status]
 
 
-def _cells(own: Results) -> Tile:
+def _cells(own: Results) -> Markup:
     counts = outcome_counts(row.status for row in own.rows)
     text = f"of {count_text(counts['passed'] + counts['failed'])} passed"
     text += f", {count_text(counts['skipped'])} skipped" if counts["skipped"] else ""
@@ -94,15 +71,15 @@ def _cells(own: Results) -> Tile:
     what, target = ("Right results", "times") if own.kind is RunKind.TIMES else ("Checks", "verdicts")
     if counts["failed"]:
         passed = f"{count_text(counts['passed'])} {text}"
-        return Tile(what, f"{count_text(counts['failed'])} failed", passed, "bad", "failed")
+        return _tile(what, f"{count_text(counts['failed'])} failed", passed, "bad", "failed")
     # Without any passed cell the tile is not green.
-    return Tile(what, count_text(counts["passed"]), text, "good" if counts["passed"] else "plain", target)
+    return _tile(what, count_text(counts["passed"]), text, "good" if counts["passed"] else "plain", target)
 
 
-def _changes(own: Results) -> list[Tile]:
+def _changes(own: Results) -> Markup | None:
     changes = comparisons(own)
     if not changes:
-        return []
+        return None
     counts = Counter(one.verdict for one in changes)
     words = [f"{count_text(counts[verdict])} {str(verdict).lower().replace('_', ' ')}" for verdict in Verdict
              if counts[verdict]]  # fmt: skip
@@ -110,4 +87,4 @@ def _changes(own: Results) -> list[Tile]:
     look = "bad" if bad else "plain" if any(one.is_undecided for one in changes) else "good"
     what = "Slower or broken" if own.kind is RunKind.TIMES else "Newly broken"
     text = f"{', '.join(words)}; since the result before; {own.device}"
-    return [Tile(what, count_text(bad), text, look, "changes")]
+    return _tile(what, count_text(bad), text, look, "changes")

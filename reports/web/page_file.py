@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from reports.pages.run_notes import platform_name
 from reports.records.record import Record
 from reports.records.run_file import RunFile
 from reports.web.chart_theme import dark_colors
 from reports.web.markup import Markup, element, joined
 from reports.web.page_sections import PageSection, page_sections
-from reports.web.run_choice import Choice, choose, device_text
+from reports.web.run_choice import Choice, choose
 
 STYLES = ("tokens", "frame", "text", "summary", "tables", "heat", "charts", "print")
 """The style sheets, in their order."""
@@ -73,7 +74,7 @@ def _title(choice: Choice) -> str:
 
 
 def _heading(choice: Choice) -> str:
-    devices = list(dict.fromkeys(device_text(run.run) for run in choice.shown))
+    devices = list(dict.fromkeys(platform_name(run.run) for run in choice.shown))
     last = max(run.run.started for run in choice.shown)
     return f"{', '.join(devices)}; last run {last[:16].replace('T', ' ')} UTC"
 

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from reports.pages.alike import are_interleaved
 from reports.pages.compare_table import comparison_table
+from reports.pages.fastest_table import fastest_table
 from reports.pages.groups import group_names
 from reports.pages.rows import BASELINE, CellRow, by_run_and_platform
 from reports.pages.run_cells import cell_table
@@ -21,8 +22,7 @@ from reports.web.chart_theme import Mark, marks_of
 from reports.web.charts import figure, key, ratio_points, roof_points, time_points
 from reports.web.headlines import comparisons, failures, tile_list
 from reports.web.html_tables import TURNED, html_table
-from reports.web.kernel_grid import FASTEST, heat_maps, kernels
-from reports.web.lasting import lasting_list
+from reports.web.kernel_grid import heat_map, kernels
 from reports.web.markup import Content, Markup, element, joined
 from reports.web.run_choice import Choice, Results, RunKind
 
@@ -62,7 +62,10 @@ def page_sections(choice: Choice) -> list[PageSection]:
     """Returns the sections that have something to show."""
     timed = choice.of_kind(RunKind.TIMES)
     marks = marks_of(visible(row.cell.backend) for own in timed for row in own.history)
-    fastest = _beside([_fastest(own, marks, len(timed)) for own in timed])
+    fastest = [
+        html_table(fastest_table({own.device: own.rows for own in timed})),
+        *_beside([_fastest(own, marks, len(timed)) for own in timed]),
+    ]
     sections: list[tuple[str, str, str, Sequence[Content]]] = [
         ("summary", "Summary", "Is everything right?", [tile_list(choice), failures(choice)]),
         ("fastest", "Fastest", "Which backend is fastest?", fastest),
@@ -92,20 +95,17 @@ def _widths(devices: int) -> tuple[int, int]:
 
 def _fastest(own: Results, marks: Marks, devices: int) -> list[Content]:
     summaries = kernels(own.rows)
-    heat = heat_maps(summaries, own.device, own.age)
+    heat = heat_map(summaries, own.device, own.age)
     if not heat:
         return []
     content: list[Content] = [element("h3", None, own.device), *heat]
     points = ratio_points(summaries)
     if points:
-        over = " or ".join(sorted({point["over"] for point in points}))
         note = "Geometric mean over the sizes of a kernel, with its 95% interval across processes. "
-        note += "Points that would cover each other are moved up or down." + (
-            "" if over == FASTEST else f" {BASELINE} is the code of XLA itself. Left of 1 is faster."
-        )
+        note += f"{BASELINE} is the code of XLA itself. Left of 1 is faster."
         # A table with turned names has the whole width.
         widths = _widths(devices if len({kernel.backend for kernel in summaries}) < TURNED else 1)
-        content.append(figure("forest", f"Time relative to {over}, {own.device}", note, points, marks, *widths))
+        content.append(figure("forest", f"Time relative to {BASELINE}, {own.device}", note, points, marks, *widths))
     return [*content, html_table(summary_table(own.rows))]
 
 
@@ -113,9 +113,7 @@ def _changes(own: Results) -> list[Content]:
     changes = comparisons(own)
     if not changes:
         return []
-    # Where all cells are new, the run before has none of them.
-    bases = [record.run for record in (*own.earlier, *own.removed)] or [row.run for row in own.history]
-    base = max((run for run in bases if run.started < own.run.started), key=lambda run: run.started, default=own.run)
+    base = max((record.run for record in own.earlier), key=lambda run: run.started)
     table = comparison_table(changes, base, own.run, interleaved=are_interleaved(base, own.run))
     return [html_table(table, closed=len(table.rows) > MOST_CHANGES)]
 
@@ -125,9 +123,8 @@ def _by_label(rows: Sequence[CellRow]) -> dict[tuple[str, str], list[CellRow]]:
     by_label: dict[tuple[str, str], list[CellRow]] = {}
     for name, row in zip(group_names([row.cell for row in rows]), rows, strict=True):
         if row.timing:
-            by_label.setdefault((short_dtype(row.cell.dtype), " \N{MIDDLE DOT} ".join(name.split("  "))), []).append(
-                row
-            )
+            key = short_dtype(row.cell.dtype), " \N{MIDDLE DOT} ".join(name.split("  "))
+            by_label.setdefault(key, []).append(row)
     return dict(sorted(by_label.items()))
 
 
@@ -177,7 +174,7 @@ def _history(own: Results, marks: Marks) -> list[Content]:
     left = f"; {len(charts) - MOST:,} more are not drawn" if len(charts) > MOST else ""
     note = f"A line for each backend, over the runs of one device{left}."
     grid = element("div", {"class": "chart-grid"}, figures)
-    return [each for each in (element("p", {"class": "lead"}, note), lasting_list(own.history), grid) if each]
+    return [element("p", {"class": "lead"}, note), grid]
 
 
 def _runs(choice: Choice) -> list[Content]:

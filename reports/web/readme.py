@@ -16,13 +16,12 @@ from typing import Any
 
 from reports.errors import ReportError
 from reports.pages.phrases import outcome_counts
-from reports.pages.rows import BASELINE, CellRow, backends_of, cell_rows
+from reports.pages.rows import BASELINE, CellRow, backends_of, cell_rows, mean_ratio, shared_rows
 from reports.pages.run_notes import device_name
 from reports.records.record import Record
 from reports.records.run_file import load_run
 from reports.records.store import list_runs
-from reports.render.units import ABSENT, interval_text, ratio_text
-from reports.statistics.means import geometric_mean
+from reports.render.units import interval_text, ratio_text
 from reports.web.chart_theme import BASELINE_COLOR, INKS, SERIES
 from reports.web.charts import SCHEMA, chart_config, ratio_points, spec_of, svg_of
 from reports.web.kernel_grid import kernels
@@ -127,16 +126,18 @@ def measured_table(newest: Newest) -> str:
     ids = []
     for rows in newest.values():
         device = device_name(rows[0].run)
+        shared = shared_rows(rows)
         for backend in (each for each in backends_of(rows) if each != BASELINE):
             own = [row for row in rows if row.cell.backend == backend]
             counts = outcome_counts(row.status for row in own)
             passed = f"{counts['passed']} of {counts['passed'] + counts['failed']}"
-            lines.append(f"| {device} | `{backend}` | {passed} | {_ratio_text(own)} |")
+            lines.append(f"| {device} | `{backend}` | {passed} | {_ratio_text(shared, backend)} |")
             device = ""
         ids.append(f"`{rows[0].run.run_id}`")
     note = (
         "A result is that of an operator at one dtype and size. The ratio is the geometric mean of the time divided by"
-        f" that of XLA's own code ({BASELINE}); below 1 is faster. Runs: {', '.join(ids)}."
+        f" that of XLA's own code ({BASELINE}), over what two backends or more have; below 1 is faster."
+        f" Runs: {', '.join(ids)}."
     )
     return "\n".join([*lines, "", note])
 
@@ -154,11 +155,8 @@ def with_table(text: str, table: str) -> str:
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
-def _ratio_text(rows: Sequence[CellRow]) -> str:
-    ratios = [row.compared for row in rows if row.compared is not None]
-    if rows[0].cell.backend == BASELINE or not ratios:
-        return ABSENT
-    mean = geometric_mean(ratios)
+def _ratio_text(rows: Sequence[CellRow], backend: str) -> str:
+    mean = mean_ratio(row for row in rows if row.cell.backend == backend)
     return ratio_text(mean.mean) + (f" ({interval_text(mean.low, mean.high)})" if mean.low is not None else "")
 
 

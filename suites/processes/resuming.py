@@ -60,8 +60,7 @@ def load_for_resume(name: str, path: Path) -> RunFile:
         run = load_run(path)
     except ReportError as error:
         raise SelectionError(f"--resume {name}: {error}") from error
-    torn = run.damaged[-1:] if run.is_torn else []
-    problems = [problem for problem in run.problems if problem not in torn]
+    problems = [problem for problem in run.problems if problem not in run.torn]
     if problems:
         raise SelectionError(f"--resume {name}: {problems[0]}. A damaged run cannot be continued: start a new one.")
     return run

@@ -10,13 +10,10 @@ from typing import Any
 import msgspec
 
 from reports import (
-    SCHEMA,
     Accuracy,
-    Begin,
     Cell,
     CellResult,
     Device,
-    End,
     Host,
     ProcessTimes,
     Record,
@@ -28,7 +25,9 @@ from reports import (
     Timing,
     load_run,
 )
+from reports.records.boundaries import Begin, End
 from reports.records.codec import encode
+from reports.records.record import SCHEMA
 
 GPU = Device(platform="cuda", kind="NVIDIA H200", uuid="GPU-1", driver="570.86", cuda="13.0")
 CPU = Device(platform="cpu", kind="cpu")

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reports import Record, Run, RunFile, Source, Status, load_run
-from reports.records.measurements import DispatchFacts
 from reports.web.page_file import page_text
-from suites.unit.reports.builders import make_cell, make_record, make_run, make_timing, whole
+from suites.unit.reports.builders import make_cell, make_record, make_run, whole
 
 NASTY = (
     "</script><script>alert(1)</script>",
@@ -76,23 +75,9 @@ def mutant_records(run: Run) -> list[Record]:
     return found
 
 
-def call_records(run: Run) -> list[Record]:
-    """Two ways to call a kernel, in two situations."""
-    found = []
-    for mode, words in (("loop", "in a loop"), ("eager", "eager call")):
-        for way, title, time in (("numba", "native handler, Numba (kernel-bridge)", 100), ("cpp", "C++", 110)):
-            facts = DispatchFacts(
-                title=title, mode_title=words, reference="cpp", limits={"cpp": 1.2} if way == "numba" else {}
-            )
-            cell = make_cell(operator="add", backend=way, mode=mode, size=16)
-            timing = make_timing(method="rounds", samples_ns=tuple(time * each for each in (0.9, 1.0, 1.1)))
-            found.append(make_record(cell, None, run, timing=timing, dispatch=facts))
-    return found
-
-
 def run_of(kind: str, number: int = 0, **changes: object) -> Run:
     """The header of a run of a kind; a later one has a greater number."""
-    profile = {"times": "quick", "checks": "validate quick", "mutants": "validate quick", "calls": "dispatch"}[kind]
+    profile = {"times": "quick", "checks": "validate quick", "mutants": "validate quick"}[kind]
     fields = {
         "run_id": f"20261120T19{number:02d}02-{kind}",
         "started": f"2026-11-20T19:{number:02d}:02+00:00",

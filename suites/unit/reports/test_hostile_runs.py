@@ -2,10 +2,8 @@
 
 import contextlib
 import copy
-import gzip
 import io
 import json
-import re
 import unicodedata
 
 import pytest
@@ -41,7 +39,7 @@ def places(value, path=()):
 
 @st.composite
 def hostile_lines(draw):
-    """The lines of a run with a few parts replaced, removed, added or nested deeply; each line is still JSON."""
+    """The lines of a run with a few parts replaced, removed or nested deeply; each line is still JSON."""
     lines = [json.loads(line) for line in GOOD.splitlines()]
     for _ in range(draw(st.integers(1, 4))):
         number = draw(st.integers(0, len(lines) - 1))
@@ -60,25 +58,16 @@ def _changed(draw, line, path):
     holder = changed
     for key in path[:-1]:
         holder = holder[key]
-    kind = draw(st.sampled_from(["replace", "replace", "remove", "rename", "wrap", "double"]))
-    if kind == "replace":
-        holder[path[-1]] = draw(st.sampled_from(ODD_VALUES))
-    elif kind == "remove":
-        del holder[path[-1]]
-    elif kind == "wrap":
-        holder[path[-1]] = [holder[path[-1]]]
-    elif isinstance(holder, dict):
-        new = draw(st.sampled_from(ODD_TEXTS))
-        holder[new] = holder.pop(path[-1]) if kind == "rename" else copy.deepcopy(holder[path[-1]])
-    else:
-        holder.append(copy.deepcopy(holder[path[-1]]))
+    before = holder.pop(path[-1])
+    if draw(st.booleans()):
+        new = draw(st.sampled_from([*ODD_VALUES, [before]]))
+        holder.update({path[-1]: new}) if isinstance(holder, dict) else holder.insert(path[-1], new)
     return changed
 
 
 COMMANDS = (
-    ("show", "RUN", "--format", "terminal"),
+    ("show", "RUN"),
     ("show", "RUN", "--format", "markdown", "--sort", "ratio"),
-    ("show", "RUN", "--format", "json"),
     ("show", "RUN", "--format", "csv", "--only", "slower"),
     ("compare", "RUN", "GOOD"),
     ("show",),
@@ -90,13 +79,14 @@ def require_harmless(data, folder, commands=COMMANDS):
     """Reads a file as every command does, and fails unless it is read, or refused in a line that says why.
 
     Args:
-        data: The content of the run file. As an archive it is read too.
+        data: The content of the run file.
         folder: An empty folder for the runs.
         commands: The commands, as in :data:`COMMANDS`.
     """
-    require_readable(data, folder)
     good, path = folder / "good.jsonl", folder / "hostile.jsonl"
     good.write_bytes(GOOD)
+    path.write_bytes(data)
+    assert all(text.startswith(f"{path}:") for text in _complaints(path))
     for command in commands:
         words = [str({"RUN": path, "GOOD": good}.get(word, word)) for word in command]
         shown, errors = io.StringIO(), io.StringIO()
@@ -109,33 +99,7 @@ def require_harmless(data, folder, commands=COMMANDS):
     assert sorted(found.name for found in folder.iterdir()) == ["good.jsonl", "hostile.jsonl"]
 
 
-def require_readable(data, folder):
-    """Fails unless a file is read, or refused with a ReportError that names a line of it; also as an archive.
-
-    Args:
-        data: The content. It is read as a run, as an archive of a run, and compressed.
-        folder: Where it is written to, as ``hostile.jsonl``.
-    """
-    path, archive = folder / "hostile.jsonl", folder / "archive.jsonl.gz"
-    archive.write_bytes(data)
-    assert all(text.startswith(str(archive)) for text in _said(archive))
-    path.write_bytes(data)
-    _require_lines(path)
-    archive.write_bytes(gzip.compress(data, 1))
-    assert _said(archive) == [line.replace(path.name, archive.name) for line in _said(path)]
-    archive.unlink()
-
-
-def _require_lines(path):
-    """Every complaint about a file names the file, and a line that it has unless it is about the whole file."""
-    count = len(path.read_bytes().splitlines())
-    for text in _said(path):
-        assert text.startswith(str(path)), text
-        line = re.match(rf"{re.escape(str(path))}:(\d+): ", text)
-        assert line is None or 1 <= int(line[1]) <= max(count, 1), text
-
-
-def _said(path):
+def _complaints(path):
     try:
         return load_run(path).problems
     except ReportError as error:
@@ -163,7 +127,7 @@ def test_no_part_of_a_record_makes_a_command_fail_or_obey(tmp_path, data):
 def test_every_name_may_be_any_text(tmp_path, text):
     """A whole run, all of whose names are this text, is shown and obeys nothing."""
     cells = [make_cell(operator=f"a{text}", backend=backend) for backend in ("jnp", f"b{text}")]
-    require_harmless(whole([make_record(cell) for cell in cells]), tmp_path, (*COMMANDS[:3], COMMANDS[4]))
+    require_harmless(whole([make_record(cell) for cell in cells]), tmp_path, COMMANDS[:4])
     assert len(load_run(tmp_path / "hostile.jsonl").records) == 2
 
 

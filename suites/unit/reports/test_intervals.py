@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.pages.fastest_cells import fastest
 from reports.statistics.intervals import ratio_of
 from reports.statistics.means import GeometricMean, geometric_mean
 
@@ -60,10 +59,6 @@ def test_the_interval_covers_the_true_ratio_in_95_percent(count):
     covered = np.mean([each.low <= math.exp(0.3) <= each.high for each in found])
     # Three standard deviations of a share of 2,000 are 1.5 %.
     assert covered == pytest.approx(0.95, abs=0.015)
-
-
-def test_the_fastest_comes_first_and_ties_follow():
-    assert fastest([[1.01] * 3, [1.0] * 3], 0.02) == [1, 0]
 
 
 def ratio(*paired):

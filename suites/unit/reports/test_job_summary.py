@@ -17,9 +17,7 @@ from suites.unit.reports.builders import make_cell, make_record
 HOSTILE = [
     "<script>alert(1)</script>",
     "</summary></details><img src=x onerror=alert(1)>",
-    "a | b | c",
     "`code` **bold** [link](javascript:alert(1))",
-    "![x](https://example.org/x.png)",
     "https://example.org/a?b=c www.example.org",
     "line\n\n# heading\n- item",
     "\x1b[31mred\x07",
@@ -60,22 +58,13 @@ def test_verdicts_and_failures_come_first_then_the_summary_then_folded_details()
     assert "left out" not in text
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 600), st.sampled_from(["alarm", "summary", "detail"]), st.text(max_size=400), st.booleans()
-        ),
-        min_size=1,
-        max_size=5,
-    ),
-    st.integers(0, MOST_BYTES // 4),
-)
+ROLES = st.sampled_from(["alarm", "summary", "detail"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 600), ROLES, st.text()), max_size=5), st.integers(0, MOST_BYTES // 4))
 @settings(max_examples=20, deadline=None)
 def test_no_page_is_larger_than_its_room(drawn, most):
-    tables = [
-        table_of(count, range(0, count, 3) if is_bad else (), title, role, [title] * (count % 50))
-        for count, role, title, is_bad in drawn
-    ]
+    tables = [table_of(count, range(0, count, 3), title, role, [title] * (count % 50)) for count, role, title in drawn]
     text = job_summary(tables, most, "kernel-bridge show 20260101T000000-aaaa")
     assert size(text) <= most
     assert text.count("<details>") == text.count("</details>")

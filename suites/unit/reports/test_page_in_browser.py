@@ -11,7 +11,6 @@ import pytest
 from reports import Status
 from suites.unit.reports.builders import make_cell, make_record
 from suites.unit.reports.page_runs import (
-    call_records,
     checked_records,
     nasty_records,
     nasty_run,
@@ -41,7 +40,7 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     runs = [saved(folder / f"{number}.jsonl", records) for number, records in enumerate((
         timed_records(run_of("times", 1)), timed_records(run_of("times", 2), slower=3),
-        checked_records(run_of("checks")), call_records(run_of("calls")), nasty_records(nasty_run()),
+        checked_records(run_of("checks")), nasty_records(nasty_run()),
     ))]  # fmt: skip
     path = folder / "page.html"
     path.write_text(page_of_runs(*runs), encoding="utf-8")
@@ -91,15 +90,4 @@ def test_sixteen_backends_and_all_charts_fit_without_a_scroll_bar(chromium, wide
         .filter(box => box.width && (box.left < 0 || box.right > innerWidth)).length"""
     texts = shown.eval_on_selector_all(".plot text", outside)
     assert texts == 0, "labels that are cut off"
-    shown.close()
-
-
-def test_paper_has_the_rows_of_folded_tables(chromium, wide_page):
-    shown = chromium.new_page()
-    shown.goto(wide_page.as_uri())
-    assert shown.locator("details.fold:not([open])").count() == 1
-    shown.emulate_media(media="print")
-    row = shown.locator("details.fold tbody tr").first
-    assert row.bounding_box()["height"] > 0
-    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
     shown.close()

@@ -42,17 +42,11 @@ def test_a_file_without_the_table_has_no_policy():
     [
         ("minuts = 3", "unknown field `minuts`"),
         ("minutes = 0", "Expected `float` > 0.0 - at `gate.minutes`"),
-        ("smallest = {cpu = 5}", "at `gate.smallest"),
         ("smallest = {gpu = 0.05}", "Invalid enum value 'gpu'"),
-        ("most-unsure = 1.5", "Expected `float` <= 1.0 - at `gate.most-unsure`"),
-        ("base = ''", "at `gate.base`"),
-        ("allow = [3]", "Expected `object`, got `int` - at `gate.allow[0]`"),
         ("allow = [{cell = 'a', until = 2026-12-31}]", "missing required field `reason` - at `gate.allow[0]`"),
         (f"allow = [{ENTRY}, {{cell = 'a', reason = ' ', until = 2026-12-31}}]", "at `gate.allow[1].reason`"),
-        ("allow = [{cell = 'a', reason = 'why', until = 2026-12-31, who = 'me'}]", "unknown field `who`"),
         ("[tool.kernel-bridge.gates]", "unknown field `gates`"),
         ("minutes = ", "is not TOML: "),
-        ("allow = [{until = 2026-13-31}]", "is not TOML: "),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_that_says_where_and_what(table, words):

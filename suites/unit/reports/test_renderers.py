@@ -100,7 +100,7 @@ def test_a_table_without_rows_says_so_and_tables_are_apart(render):
     assert re.search(r"\n\n(### )?A title|<h3>A title", render([SMALL, SMALL]))
 
 
-@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("width", [80, 200])
 def test_published_pages_fit_and_no_number_is_cut(width):
     for path in PUBLISHED:
         # A validation has thousands of cells: some show what matters here.
@@ -111,15 +111,6 @@ def test_published_pages_fit_and_no_number_is_cut(width):
             assert not [line for line in shown.splitlines() if len(line) > width], path
             wide = terminal.render(page.tables, 5000)
             assert set(re.findall(TIME, shown)) <= set(re.findall(TIME, wide)), path
-
-
-def test_a_long_name_is_broken_at_its_hyphens_and_its_numbers_stay_whole():
-    name = "a_rather_long_operator-numba_parallel-f32-16777216-cpu"
-    table = Table("T", (Column("cell", align="left"), Column("time")), ((Text(name), Text("3 ns")),))
-    for width in range(24, 60):
-        shown = terminal.render([table], width)
-        assert "16777216" in shown, width
-        assert max(map(len, shown.splitlines())) <= width
 
 
 @given(st.text())
@@ -144,18 +135,9 @@ def test_what_begins_a_line_of_markdown_begins_no_list_and_no_heading():
 
 
 TEXTS = {
-    time_text: {
-        0.5: "0.500 ns", 1.0: "1.00 ns", 12.34: "12.3 ns", 999.4: "999 ns", 999.7: "1.00 µs", 9995.0: "9.99 µs",
-        9996.0: "10.0 µs", 123456.0: "123 µs", 1e6: "1.00 ms", 4.5e9: "4.50 s", 1.234e12: "1230 s", None: ABSENT,
-    },
-    ratio_text: {
-        0.0123: "0.012", 0.0999: "0.10", 0.853: "0.85", 1.0: "1.00", 9.996: "10.0", 12.34: "12.3", 1234.0: "1230",
-        None: ABSENT, math.inf: "inf",
-    },
-    percent_text: {
-        0.0: "0", 0.0004: "<0.1", 0.0421: "4.2", 0.0996: "10", 0.454: "45", 1.6: "160", 812.0: "8.1e+04",
-        math.inf: "inf", math.nan: "nan",
-    },
+    time_text: {0.5: "0.500 ns", 12.34: "12.3 ns", 999.7: "1.00 µs", 1e6: "1.00 ms", 1.234e12: "1230 s", None: ABSENT},
+    ratio_text: {0.0123: "0.012", 0.0999: "0.10", 1.0: "1.00", 9.996: "10.0", 1234.0: "1230", math.inf: "inf"},
+    percent_text: {0.0: "0", 0.0004: "<0.1", 0.0421: "4.2", 0.0996: "10", 1.6: "160", 812.0: "8.1e+04"},
     ulp_text: {0.0: "0", 2.0: "2", 0.52: "0.52", 812.3: "812", 1e9: "1.0e+09", math.inf: "inf"},
     ms_text: {0.25: "250 µs", 0.0: "0 ms"},
     count_text: {1048576: "1,048,576"},

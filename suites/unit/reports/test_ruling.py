@@ -2,11 +2,8 @@
 
 import dataclasses
 import datetime
-import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from reports.gate.policy import Allowed, Policy
 from reports.gate.ruling import Effect, decide_gate
@@ -50,7 +47,6 @@ def decided(*comparisons, **options):
     ("facts", "effect", "code"),
     [
         ({"verdict": Verdict.SAME}, Effect.PASSES, Exit.FINE),
-        ({"verdict": Verdict.FASTER}, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.NEW}, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.UNSURE, "code": Code.SMALL}, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.SLOWER}, Effect.FAILS, Exit.WRONG),
@@ -58,7 +54,6 @@ def decided(*comparisons, **options):
         (OUT_OF_MEMORY, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
         (FIXED, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.UNSURE}, Effect.UNSURE, Exit.COULD_NOT_RUN),
-        ({"verdict": Verdict.UNSURE, "code": Code.FEW_PROCESSES}, Effect.UNSURE, Exit.COULD_NOT_RUN),
         ({"verdict": Verdict.MISSING}, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
         ({"verdict": Verdict.NOT_COMPARABLE}, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
         ({"verdict": Verdict.NOT_COMPARABLE, "code": Code.SKIPPED, "head": Status.SKIPPED}, Effect.IDLE, Exit.FINE),
@@ -70,12 +65,6 @@ def test_each_cell_has_its_effect(facts, effect, code):
     assert decision.rulings[1].effect is effect
     assert decision.exit is code
     assert bool(decision.lines) is (code is not Exit.FINE)
-
-
-def test_slower_outweighs_what_could_not_be_decided():
-    decision = decided(one(Verdict.SLOWER), one(Verdict.MISSING, size=8))
-    assert decision.exit is Exit.WRONG
-    assert [line.partition(":")[0] for line in decision.lines] == ["SLOWER", "MISSING (ABSENT)"]
 
 
 @pytest.mark.parametrize(("unsure", "most", "code"), [
@@ -96,7 +85,6 @@ def test_a_share_of_the_cells_may_stay_unsure(unsure, most, code):
         (1.04, 0.99, 1.09, Effect.PASSES, Exit.FINE),
         (1.04, 0.8, 1.3, Effect.UNSURE, Exit.FINE),
         (1.3, 0.9, 1.9, Effect.SUSPECT, Exit.COULD_NOT_RUN),
-        (1.6, 1.2, 2.1, Effect.SUSPECT, Exit.COULD_NOT_RUN),
         (3.0, None, None, Effect.SUSPECT, Exit.COULD_NOT_RUN),
         (0.7, 0.4, 1.05, Effect.PASSES, Exit.FINE),
     ],
@@ -118,13 +106,8 @@ def test_cells_that_were_not_compared_do_not_thin_out_the_unsure():
     ("comparisons", "options", "lines"),
     [
         ([], {}, ("no kernel was compared",)),
-        ([one(Verdict.NEW)], {}, ("no kernel was compared",)),
         ([one(**FIXED)], {}, ("no kernel was compared",)),
-        (
-            [one(), one(Verdict.NEW, platform="cuda")],
-            {"platforms": ["cuda"]},
-            ("no kernel was compared on cuda",),
-        ),
+        ([one(), one(Verdict.NEW, platform="cuda")], {"platforms": ["cuda"]}, ("no kernel was compared on cuda",)),
         ([one(platform="cuda")], {"platforms": ["cuda"]}, ()),
         ([one()], {"doubts": ["head: INCOMPLETE: 3 cells are missing"]}, ("head: INCOMPLETE: 3 cells are missing",)),
     ],
@@ -164,36 +147,3 @@ def test_an_entry_counts_to_the_end_of_its_last_day(until, code):
     assert decision.exit is code
     if code is Exit.WRONG:
         assert decision.notes[1:] == ("the entry '*' (known, until 2026-11-21) expired 1 day ago: it excuses nothing",)
-
-
-FACTS = st.builds(
-    one, st.sampled_from(Verdict), st.sampled_from(Code), head=st.sampled_from(Status), base=st.sampled_from(Status),
-    backend=st.sampled_from(["jnp", "numba", "warp"]), size=st.integers(1, 5),
-)  # fmt: skip
-ENTRIES = st.builds(
-    allowed, st.sampled_from(["*", "*-jnp-*", "*-numba-*", "nothing"]),
-    st.sampled_from([datetime.date(2026, 1, 1), datetime.date(2027, 1, 1)]),
-)  # fmt: skip
-POLICIES = st.builds(
-    lambda allow, most: {"allow": tuple(allow), "most_unsure": most}, st.lists(ENTRIES, max_size=3), st.floats(0, 1)
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(FACTS, max_size=8), POLICIES, st.randoms(use_true_random=False))
-def test_what_holds_for_every_decision(comparisons, policy, shuffler):
-    decision = decided(*comparisons, **policy)
-    assert [each.comparison for each in decision.rulings] == comparisons
-    wrong = any(each.verdict is Verdict.BROKEN for each in comparisons)
-    fails = any(each.effect is Effect.FAILS for each in decision.rulings)
-    assert (decision.exit is Exit.WRONG) is fails
-    assert not wrong or fails, "a wrong result always fails"
-    assert (decision.exit is Exit.FINE) is (not decision.lines)
-    if decision.exit is Exit.FINE:
-        assert any(each.is_compared for each in comparisons)
-        assert not any(each.effect is Effect.UNDECIDED for each in decision.rulings)
-    # The order of the cells means nothing, and a stricter policy is never kinder.
-    shuffled = random.Random(shuffler.random()).sample(comparisons, len(comparisons))
-    assert decided(*shuffled, **policy).exit is decision.exit
-    strict = decided(*comparisons, allow=(), most_unsure=0)
-    assert decision.exit is Exit.FINE or strict.exit is not Exit.FINE
