@@ -61,7 +61,7 @@ class _Kernels:
         self.table = NativeTable()
         self.plans: dict[str, int] = {}
         self.alive: list[Any] = []
-        self.resolver: Resolver | None = None
+        self.resolver: Resolver
 
 
 class Target:
@@ -208,12 +208,11 @@ class Target:
         answer = (ctypes.c_int64 * 2).from_address(answer_address)
         frame = _FRAME.from_address(frame_address)
         try:
-            description, code = _string_attribute(frame, "kernel"), _string_attribute(frame, "code", "")
+            names, values = (words_at(each, frame.attrs.size) for each in (frame.attrs.names, frame.attrs.attrs))
+            attributes = dict(zip(map(_text, names), values, strict=True))
+            code = _text(attributes["code"]) if "code" in attributes else ""
             require_own_process(self.name)
-            resolver = self._kernels.resolver
-            if resolver is None:
-                raise BridgeError(f"this program calls {description}, but nothing in this process finds its kernels.")
-            answer[0] = resolver(self.platform, description, code)
+            answer[0] = self._kernels.resolver(self.platform, _text(attributes["kernel"]), code)
         except Exception as error:
             answer[1] = _error(frame_address, error)
 
@@ -221,16 +220,6 @@ class Target:
 def _text(span_address: int) -> str:
     span = _SPAN.from_address(span_address)
     return ctypes.string_at(span.ptr, span.len).decode() if span.len else ""
-
-
-def _string_attribute(frame: Any, name: str, otherwise: str | None = None) -> str:
-    names, values = (words_at(each, frame.attrs.size) for each in (frame.attrs.names, frame.attrs.attrs))
-    address = dict(zip(map(_text, names), values, strict=True)).get(name)
-    if address is None and otherwise is not None:
-        return otherwise
-    if address is None:
-        raise BridgeError(f"the call has no attribute {name!r}; it was made by another version of kernel-bridge")
-    return _text(address)
 
 
 def _error(frame_address: int, error: Exception) -> int:

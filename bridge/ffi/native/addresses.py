@@ -146,8 +146,6 @@ class NativeTable:
         return key in self._values
 
     def __setitem__(self, key: int, value: int) -> None:
-        if key == EMPTY or value == 0:
-            raise ValueError(f"keys and values must not be 0, got key {key} and value {value}")
         with self._lock:
             self._values[key] = value
             capacity = self._blocks[-1][MASK] + 1
