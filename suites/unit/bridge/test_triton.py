@@ -99,7 +99,7 @@ DOUBLE = function
 
 
 @triton.jit
-def function(value):
+def function(value):  # type: ignore[no-redef]
     return value * 3
 
 
