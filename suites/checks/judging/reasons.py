@@ -55,8 +55,10 @@ def with_inputs(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> R
     """
     if verdict.status is Status.PASSED:
         return verdict
-    worst = tuple(verdict.accuracy.worst_index or ()) if verdict.output is not None and verdict.accuracy else ()
-    shape = operator.outputs(*inputs)[verdict.output].shape if worst else None
+    worst: tuple[int, ...] = ()
+    shape: Any = None
+    if verdict.output is not None and verdict.accuracy and verdict.accuracy.worst_index:
+        worst, shape = tuple(verdict.accuracy.worst_index), operator.outputs(*inputs)[verdict.output].shape
     names = input_names(operator.reference, len(inputs))
     shown = [
         _shown(name, array, worst if array.shape == shape else None) for name, array in zip(names, inputs, strict=True)

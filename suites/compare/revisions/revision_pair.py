@@ -101,7 +101,7 @@ def prepare_revisions(
         revisions.append(_revision(repository.root, label, commit, tree, own))
     for revision in revisions:
         inspection.inspect_revision(revision, repository.root)
-    return RevisionPair(*revisions, tuple(names), tuple(dict.fromkeys(notes)))
+    return RevisionPair(revisions[0], revisions[1], tuple(names), tuple(dict.fromkeys(notes)))
 
 
 def _name(repository: Repository, source: str) -> str:
