@@ -81,13 +81,6 @@ def test_swapped_sides_give_mirrored_verdicts(sides):
     assert [MIRROR.get(found.verdict, found.verdict) for found in one] == [found.verdict for found in other]
 
 
-@given(CELLS)
-def test_the_interval_holds_the_ratio(sides):
-    for found in decide([cell(base, head) for base, head in sides]):
-        if found.low is not None:
-            assert found.low <= found.ratio * (1 + 1e-12) <= found.high * (1 + 1e-9)
-
-
 @pytest.mark.parametrize("q", [0, 1, -0.1, math.nan])
 def test_a_share_that_is_none_is_refused(q):
     with pytest.raises(ValueError, match="expected a share between 0 and 1"):

@@ -117,7 +117,6 @@ def test_an_impossible_bandwidth_is_flagged(cache, best, words):
          "SKIPPED numba: no float16 (5 cells: lif_step-numba-f32-1-cpu, "),
         ([make_record()], "method: wall, cache cold; 5 processes"),
         ([make_record()], "20261120T190102-3f2a, profile quick, started 2026-11-20T19:01:02+00:00, commit 0123456789"),
-        ([make_record()], "Xeon, 4 cores, 2 of them usable, threads: numba 2"),
     ],
 )  # fmt: skip
 def test_the_notes_say_what_a_reader_must_know(records, words):
