@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import sys
@@ -16,9 +15,6 @@ nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["lint", "typing", "tests"]
 nox.options.reuse_existing_virtualenvs = True
 nox.options.default_venv_backend = "venv"
-
-UV = shutil.which("uv") if os.environ.get("NOX_DEFAULT_VENV_BACKEND") == "uv" else None
-"""uv, where the environment of nox chooses it: it makes an environment in seconds, where pip takes minutes."""
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
@@ -50,10 +46,8 @@ def install(session: nox.Session, environment: str, *groups: str, extras: tuple[
     """
     folder = Path(".nox", environment).resolve()
     programs = folder / ("Scripts" if sys.platform == "win32" else "bin")
-    python = str(programs / "python")
-    if not any(folder.glob("installed-*")):
-        make = [UV, "venv", "--quiet", "--seed", "--python", sys.executable] if UV else [sys.executable, "-m", "venv"]
-        session.run(*make, "--clear", str(folder), external=True)
+    if not (programs / "pip").exists() and not (programs / "pip.exe").exists():
+        session.run(sys.executable, "-m", "venv", "--clear", str(folder), external=True)
     cuda = ("cuda13",) if any(argument.endswith("cuda") for argument in session.posargs) else ()
     requirements = [
         "-e",
@@ -63,8 +57,7 @@ def install(session: nox.Session, environment: str, *groups: str, extras: tuple[
     wanted = "\n".join((sys.version, *requirements, Path("pyproject.toml").read_text("utf-8")))
     installed = folder / f"installed-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
     if not installed.exists():
-        installer = [UV, "pip", "install", "--python", python] if UV else [python, "-m", "pip", "install"]
-        session.run(*installer, "--quiet", *requirements, external=True)
+        session.run(str(programs / "python"), "-m", "pip", "install", "--quiet", *requirements, external=True)
         installed.touch()
     return programs
 
@@ -177,10 +170,11 @@ def run_tests(session: nox.Session, *groups: str, options: tuple[str, ...] = ())
 
 @nox.session(python=False)
 def docs(session: nox.Session) -> None:
-    """Build the documentation site, and fail on broken links between its pages."""
+    """Build the documentation site, and fail on broken links."""
     programs = install(session, "development", *DEVELOPMENT)
     python = str(programs / "python")
     session.run(python, "-m", "reports.web.readme", "--check", external=True)
+    session.run(python, "-m", "pytest", "-q", "suites/unit/docs/test_links.py", external=True)
     # -E makes Sphinx read every page again: it reports the faults of a page only when it reads it.
     build = ("-W", "--keep-going", "-E", "-q", "-d", "build/doctrees", "docs", "build/docs")
     session.run(python, "-m", "sphinx", *build, external=True)
@@ -222,8 +216,7 @@ def package(session: nox.Session) -> None:
     session.install(*nox.project.dependency_groups(PYPROJECT, "package"))
     folder = Path(session.create_tmp(), "dist")
     shutil.rmtree(folder, ignore_errors=True)
-    installer = ["--installer", "uv"] if UV else []
-    session.run("python", "-m", "build", *installer, "--outdir", str(folder), ".")
+    session.run("python", "-m", "build", "--outdir", str(folder), ".")
     session.run("twine", "check", "--strict", *map(str, sorted(folder.iterdir())))  # an index can render the README
     (wheel,) = folder.glob("*.whl")
     files = zipfile.ZipFile(wheel)

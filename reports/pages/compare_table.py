@@ -9,6 +9,7 @@ import pandas as pd
 from reports.pages.compare import Comparison
 from reports.pages.groups import dtype_order, group_names
 from reports.pages.phrases import cells_text, ids_text, shorten
+from reports.pages.renames import rename_notes
 from reports.pages.run_notes import gpu_doubts
 from reports.records.cell import short_dtype
 from reports.records.header import Run
@@ -135,6 +136,7 @@ def _notes(comparisons: Sequence[Comparison], base: Run, head: Run, interleaved:
         if base.versions.get(name) != head.versions.get(name)
     ]
     notes += ["versions that differ: " + ", ".join(versions)] if versions else []
+    notes += rename_notes(comparisons)
     reasons: dict[tuple[Verdict, Code, str], list[str]] = defaultdict(list)
     for one in comparisons:
         if one.reason:

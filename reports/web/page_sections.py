@@ -23,6 +23,7 @@ from reports.web.charts import figure, key, ratio_points, roof_points, time_poin
 from reports.web.headlines import comparisons, failures, tile_list
 from reports.web.html_tables import TURNED, html_table
 from reports.web.kernel_grid import heat_map, kernels
+from reports.web.lasting import lasting_list
 from reports.web.markup import Content, Markup, element, joined
 from reports.web.run_choice import Choice, Results, RunKind
 
@@ -174,7 +175,7 @@ def _history(own: Results, marks: Marks) -> list[Content]:
     left = f"; {len(charts) - MOST:,} more are not drawn" if len(charts) > MOST else ""
     note = f"A line for each backend, over the runs of one device{left}."
     grid = element("div", {"class": "chart-grid"}, figures)
-    return [element("p", {"class": "lead"}, note), grid]
+    return [each for each in (element("p", {"class": "lead"}, note), lasting_list(own.history), grid) if each]
 
 
 def _runs(choice: Choice) -> list[Content]:

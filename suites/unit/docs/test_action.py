@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from suites.unit.docs.pages import PROJECT
-from suites.unit.suites.git_repositories import OPERATORS, commit
+from suites.unit.docs.pages import PROJECT, read
+from suites.unit.suites.git_repositories import OPERATORS, commit, git
 
 ACTION, COMMENT = PROJECT / "action.yml", PROJECT / ".github" / "actions" / "comment" / "action.yml"
 
@@ -227,3 +227,25 @@ def test_the_steps_check_and_time_a_change_end_to_end(project, scratch):
     assert "Validation on cpu" in summary
     assert "Gate" in summary
     assert (project / "report.html").stat().st_size > 10_000
+
+
+def test_runs_are_kept_on_a_branch_in_ten_lines(project, scratch, tmp_path):
+    page = read(PROJECT / "docs" / "continuous-integration.md")
+    (script,) = re.findall(r"<!-- history: keep.sh -->\n```bash\n(.*?)^```", page, re.M | re.S)
+    assert script.count("\n") <= 10
+    origin = tmp_path / "origin"
+    git(tmp_path, "init", "--quiet", "--bare", str(origin))
+    git(project, "remote", "add", "origin", str(origin))
+    stub(scratch, 'cat "${@: 2:$#-3}" > history.html')
+    people = {f"GIT_{who}_{what}": "some@body" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    for night in ("one", "two"):
+        (project / "runs").mkdir(exist_ok=True)
+        for old in (project / "runs").iterdir():
+            old.unlink()
+        (project / "runs" / f"{night}.jsonl").write_text(f"{night}\n")
+        job = Job(project, scratch, **people)
+        job.script(script, {})
+        assert not job.failed, job.said
+    assert (project / "history.html").read_text() == "one\ntwo\n"
+    assert git(origin, "ls-tree", "--name-only", "kernel-runs").split() == ["one.jsonl", "two.jsonl"]
+    assert git(project, "worktree", "list").count("\n") == 0

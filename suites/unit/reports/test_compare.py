@@ -9,6 +9,7 @@ from reports.options import Exit
 from reports.pages.alike import differences
 from reports.pages.compare import compare
 from reports.pages.compare_table import comparison_frame, comparison_table, verdict_lines
+from reports.pages.renames import rename_notes
 from reports.records.measurements import ProcessTimes
 from reports.records.status import Status
 from reports.render.layout import Style
@@ -162,3 +163,13 @@ def test_the_printed_times_divide_to_the_printed_ratio(interleaved):
     (found,) = compare([base], [head], interleaved=interleaved)
     assert found.ratio < 1.5
     assert found.head_ns / found.base_ns == pytest.approx(found.ratio)
+
+
+def test_a_renamed_kernel_is_suggested():
+    def records(*kernels):
+        return [make_record(make_cell(operator=name, size=size)) for name, sizes in kernels for size in sizes]
+
+    base = records(("old", (1, 2)), ("other", (1,)), ("stays", (1, 2)))
+    head = records(("new", (1, 2)), ("else", (1, 2, 3)), ("stays", (1, 2)))
+    (note,) = rename_notes(compare(base, head))
+    assert note.startswith("MISSING old, numba may be the NEW new, numba")
