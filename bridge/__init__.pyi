@@ -35,9 +35,9 @@ from bridge.languages.triton_configurations import triton_configurations as trit
 from bridge.languages.triton_kernel import triton_kernel as triton_kernel
 from bridge.languages.tvm_ffi_kernel import tvm_ffi_kernel as tvm_ffi_kernel
 from bridge.languages.warp.callable.warp_callable import warp_callable as warp_callable
-from bridge.languages.warp.dtypes import jaxinfo_to_warpinfo as jaxinfo_to_warpinfo
-from bridge.languages.warp.dtypes import jaxtype_to_warptype as jaxtype_to_warptype
 from bridge.languages.warp.jax_kernel import jax_kernel as jax_kernel
+from bridge.languages.warp.parameters import jaxinfo_to_warpinfo as jaxinfo_to_warpinfo
+from bridge.languages.warp.parameters import jaxtype_to_warptype as jaxtype_to_warptype
 from bridge.operator.registry import use_backend as use_backend
 from bridge.operator.xla_custom_kernel import XLACustomKernel as XLACustomKernel
 

@@ -1,4 +1,19 @@
-"""Reads what Warp does not promise to keep, and makes Warp ask a recorder in the place of running anything."""
+"""Reads what Warp does not promise to keep, and makes Warp ask a recorder in the place of running anything.
+
+- `_src.context, runtime.core`: Generates the C++ of a kernel, and loads it. Public functions that do would do.
+- `_codegen_lock`: No other thread generates code meanwhile. Unnecessary once Warp locks what it generates.
+- `_live_kernels, _get_live_kernels`: A module holds one kernel. A public function that compiles one would do.
+- `Launch.params, ModuleExec.get_kernel_hooks`: Are what machine code is given, and where it is. A public description
+  of a launch would do.
+- `ModuleExec.binary_path`: Is the code that an exported program holds. A public function that gives it would do.
+- `_wp_scalar_type_, _shape_, _concrete_cls, _cls`: Say what a type consists of. Public functions would do.
+- `_init_from_data, _init_new, _ref`: Data become a temporary of a recording. A public hook for arrays would do.
+- `_resolve_launch_block_dim, _build_launch_bounds_from_tuple, pack_arg, invoke, Module.load, array.device`: Are
+  replaced in the thread that records. A record of Warp's own that has the blocks that are asked for would do.
+- `sys._getframe`: Tells whether capture_if or capture_while asks. The same hook would do.
+- `_get_apic_capture_for_device, _apic_record_capture_if, _apic_record_capture_while`: Give the functions of capture_if
+  and capture_while to the recorder. A public hook for conditions would do.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +28,9 @@ from typing import Any
 
 import warp as wp
 
-from bridge.compat.library import Library
+from bridge.compat.library import Library, reasons
 
-LIBRARY = Library("warp-lang", "1.19", "1.19", {
-    "_src.context, runtime.core": "Generates the C++ of a kernel, and loads it. Public functions that do would do.",
-    "_codegen_lock": "No other thread generates code meanwhile. Unnecessary once Warp locks what it generates.",
-    "_live_kernels, _get_live_kernels": "A module holds one kernel. A public function that compiles one would do.",
-    "Launch.params, Launch.hooks": "Are what machine code is given. A public description of a launch would do.",
-    "ModuleExec.binary_path": "Is the code that an exported program holds. A public function "
-    "that gives it would do.",
-    "_wp_scalar_type_, _shape_, _concrete_cls, _cls": "Say what a type consists of. Public functions would do.",
-    "_init_from_data, _init_new, _ref": "Data become a temporary of a recording. A public hook for arrays would do.",
-    "_resolve_launch_block_dim, _build_launch_bounds_from_tuple, pack_arg, invoke, Module.load, array.device": "Are "
-    "replaced in the thread that records. A record of Warp's own that has the blocks that are asked for would do.",
-    "sys._getframe": "Tells whether capture_if or capture_while asks. The same hook would do.",
-    "_get_apic_capture_for_device, _apic_record_capture_if, _apic_record_capture_while": "Give the functions of "
-    "capture_if and capture_while to the recorder. A public hook for conditions would do.",
-})  # fmt: skip
+LIBRARY = Library("warp-lang", "1.19", "1.19", reasons(__doc__))
 """In 1.13 C entries begin to take the address of the bounds, and a store to clear the adjoint of what it overwrites,
 as the gradients of in/out arguments need."""
 
@@ -149,9 +150,6 @@ def noting(recorder: Any) -> Iterator[None]:
     def only_here(do: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **named: (do if threading.get_ident() == recorder.thread else otherwise)(*args, **named)
 
-    def first(do: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-        return only_here(functools.partial(do, function), function)
-
     def reads(*_: Any, **__: Any) -> Any:
         return recorder.refuse("it reads the values of an array, or writes them from Python")
 
@@ -170,27 +168,26 @@ def noting(recorder: Any) -> Iterator[None]:
 
     of_array: Any = wp.array
     ask = getattr(context, capture)
+    instead = [
+        *((context, name, recorder.launch) for name in ("invoke", "invoke_cpu_blocks")),
+        (context.Module, "load", recorder.load),
+        (context, resolve, recorder.threads_of),
+        (of_array, "__dlpack__", reads),
+        *((device, name, recorder.native(f"wp_{name}_host", None)) for name in ("memset", "memtile")),
+    ]
+    given_the_own = [
+        (context, bounds, recorder.bounds_of),
+        (context, "pack_arg", recorder.pack),
+        (of_array, "_init_from_data", recorder.make_constant),
+    ]
+    instead += [(of, name, functools.partial(do, getattr(of, name))) for of, name, do in given_the_own]
     replaced = [
+        *((of, name, only_here(do, getattr(of, name))) for of, name, do in instead if hasattr(of, name)),
         (context.runtime, "core", _Library(core, recorder)),
-        *(
-            (context, name, only_here(recorder.launch, getattr(context, name)))
-            for name in ("invoke", "invoke_cpu_blocks")
-            if hasattr(context, name)
-        ),
-        (context.Module, "load", only_here(recorder.load, context.Module.load)),
-        (context, resolve, only_here(recorder.threads_of, getattr(context, resolve))),
-        (context, bounds, first(recorder.bounds_of, getattr(context, bounds))),
-        (context, "pack_arg", first(recorder.pack, context.pack_arg)),
         (context, capture, capture_of),
         (context, choose, lambda condition, yes, no, **named: recorder.branch(condition, yes, no, False, named)),
         (context, repeat, lambda condition, body, **named: recorder.branch(condition, body, None, True, named)),
-        (of_array, "_init_from_data", first(recorder.make_constant, of_array._init_from_data)),
         (of_array, "__array_interface__", property(only_here(reads, of_array.__array_interface__.__get__))),
-        (of_array, "__dlpack__", only_here(reads, of_array.__dlpack__)),
-        *(
-            (device, name, only_here(recorder.native(f"wp_{name}_host", getattr(core, f"wp_{name}_host")), old))
-            for name, old in (("memset", device.memset), ("memtile", device.memtile))
-        ),
     ]
     record = core.wp_apic_create_state()
     with contextlib.ExitStack() as stack:

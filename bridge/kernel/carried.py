@@ -83,7 +83,7 @@ class _Loader(Protocol):
 
 _LOADERS = {
     "numba": "bridge.languages.numba.carried_object",
-    "warp": "bridge.languages.warp.carried_code",
+    "warp": "bridge.languages.warp.operations",
     "cubins": "bridge.cuda.carried_cubins",
 }
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,16 +15,12 @@ from llvmlite import binding
 
 from bridge.compat.warp import library, machine_code
 from bridge.errors import BridgeError, PlatformError
-from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.object_code import taken_by
 from bridge.ffi.plans.host import HostPlan
 from bridge.kernel.arguments import Signature
-from bridge.languages.warp.carried_code import WarpObject
-from bridge.languages.warp.generated import Generated
-from bridge.languages.warp.launches import WarpLaunch
-from bridge.languages.warp.operations import ARGUMENTS, ITSELF, Operation, plan_of
-from bridge.languages.warp.packing import PackedLaunch, pack
+from bridge.languages.warp.generated import Generated, PackedLaunch, load, pack
+from bridge.languages.warp.operations import Operation, RecordedOperation, WarpLaunch, WarpObject, block_of, host_plan
 
 
 def build_host(made: Generated, launch: WarpLaunch, signature: Signature) -> HostPlan:
@@ -37,10 +36,9 @@ def build_host(made: Generated, launch: WarpLaunch, signature: Signature) -> Hos
         KernelCompileError: Warp cannot compile the kernel.
     """
     name = made.kernel.key
-    packed = pack(made, one_lane(made, launch), "cpu", cpu_device(name))
+    packed = pack(made, one_lane(made, launch), cpu_device(name))
     operations = [] if packed is None else [_operation(name, packed)]
-    take = take_error(made.threads)
-    return plan_of(operations, range(len(signature.arrays)), take, works_on_tiles(made), packed)
+    return host_plan(operations, range(len(signature.arrays)), take_error(made.threads), works_on_tiles(made), packed)
 
 
 def carried_host(made: Generated, launch: WarpLaunch, signature: Signature) -> tuple[str, bytes]:
@@ -51,7 +49,7 @@ def carried_host(made: Generated, launch: WarpLaunch, signature: Signature) -> t
     """
     if made.threads > 1:
         raise BridgeError("it has blocks of several threads on the CPU, whose errors Warp keeps")
-    packed = pack(made, one_lane(made, launch), "cpu", "cpu")
+    packed = pack(made, one_lane(made, launch), "cpu")
     if packed is None:
         content, symbol, operation = b"", "", Operation(made.kernel.key, 0, (), ())
     else:
@@ -78,12 +76,32 @@ def cpu_device(name: str) -> Any:
     return wp.get_device("cpu")
 
 
+def repeat_on_host(
+    name: str, operations: Sequence[tuple[RecordedOperation, Generated | None]], buffers: Sequence[int],
+    shared: bool, alive: Any,
+) -> HostPlan:  # fmt: skip
+    """The plan that repeats recorded operations on the CPU.
+
+    Args:
+        name: The function that was recorded.
+        operations: The operations, each with the code of its kernel if it is a launch.
+        buffers: The number that each buffer of the recording has in a call.
+        shared: The operations use memory from outside.
+        alive: What the operations refer to.
+    """
+    device = cpu_device(name)
+    loaded = functools.cache(lambda code, backward: load(code, device, backward))
+    codes = [loaded(code, op.launch.backward) if op.launch else None for op, code in operations]
+    made = [replace(op, entry=code[2]) if code else op for (op, _), code in zip(operations, codes, strict=True)]
+    kernels = [code for _, code in operations if code]
+    take = take_error(max((code.threads for code in kernels), default=1))
+    return host_plan(made, buffers, take, shared or any(map(works_on_tiles, kernels)), (codes, alive))
+
+
 def _operation(name: str, packed: PackedLaunch) -> Operation:
-    """The launch as an operation: machine code gets the addresses of the bounds and of each struct of arguments."""
-    starts = (WORD_BYTES * ARGUMENTS + at for at in (0, *packed.layout.structs))
-    addresses = [(index, ITSELF, start) for index, start in enumerate(starts)]
-    arrays = [(ARGUMENTS + word, buffer, 0) for word, buffer in packed.patches]
-    return Operation(name, packed.entry, (*[0] * ARGUMENTS, *packed.content), (*addresses, *arrays))
+    """The launch as an operation."""
+    block, patches = block_of(packed.content, packed.layout, packed.patches)
+    return Operation(name, packed.entry, tuple(block), tuple(patches))
 
 
 def one_lane(made: Generated, launch: WarpLaunch) -> WarpLaunch:

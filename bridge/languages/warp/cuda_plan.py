@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from bridge.compat.warp import LIBRARY, machine_code
@@ -19,9 +21,8 @@ from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import Dimensions, handles_table, local_ordinals
 from bridge.ffi.plans.device import DevicePlan, Launch, Patch
 from bridge.kernel.arguments import Signature
-from bridge.languages.warp.generated import Generated
-from bridge.languages.warp.launches import WarpLaunch
-from bridge.languages.warp.packing import PackedLaunch, pack
+from bridge.languages.warp.generated import Generated, PackedLaunch, load, pack
+from bridge.languages.warp.operations import ARGUMENTS, ITSELF, RecordedOperation, WarpLaunch, words_of
 
 
 def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> DevicePlan:
@@ -37,10 +38,9 @@ def build_device(made: Generated, launch: WarpLaunch, signature: Signature) -> D
         KernelCompileError: Warp cannot compile the kernel.
         LaunchError: The launch is over a limit of a device.
     """
-    kernel = made.kernel
-    recorded = {ordinal: pack(made, launch, "cuda", on) for ordinal, on in devices(kernel.key).items()}
+    recorded = {ordinal: pack(made, launch, on) for ordinal, on in devices(made.kernel.key).items()}
     packed = {ordinal: one for ordinal, one in recorded.items() if one is not None}  # empty if no thread runs
-    launches = [device_launch(kernel, launch, packed)] if packed else []
+    launches = [device_launch(made, launch.dims, launch.backward, packed)] if packed else []
     alignments = alignments_of([made.source], len(signature.arrays))
     return DevicePlan(launches, alignments, packed)
 
@@ -51,16 +51,16 @@ def carried_device(made: Generated, launch: WarpLaunch, signature: Signature) ->
     Raises:
         BridgeError: The program is for other GPUs, for which Warp compiles nothing here.
     """
-    kernel, here = made.kernel, {driver.compute_capability(at): on for at, on in devices(made.kernel.key).items()}
+    here = {driver.compute_capability(at): on for at, on in devices(made.kernel.key).items()}
 
     def cubin(capability: int) -> Cubin:
         if capability not in here:
             raise BridgeError(f"Warp compiles it for sm_{capability} only where JAX has such a GPU")
-        packed = pack(made, launch, "cuda", here[capability])
+        packed = pack(made, launch, here[capability])
         assert packed is not None
         end = f"cuda_kernel_{'backward' if launch.backward else 'forward'}"
         ordinal = local_ordinals()[[*here].index(capability)]
-        made_launch = replace(device_launch(kernel, launch, {ordinal: packed}), handles=())
+        made_launch = replace(device_launch(made, launch.dims, launch.backward, {ordinal: packed}), handles=())
         return Cubin(*machine_code(packed.module_exec, end), made_launch)
 
     return cubins_of(cubin, 0 in launch.dims, alignments_of([made.source], len(signature.arrays)))
@@ -85,20 +85,57 @@ def alignments_of(sources: Iterable[str], count: int) -> list[int]:
     return [16] * count if any(map(aligned.search, sources)) else []
 
 
-def device_launch(kernel: wp.Kernel, launch: WarpLaunch, packed: Mapping[int, PackedLaunch]) -> Launch:
+def repeat_on_device(
+    name: str, operations: Sequence[tuple[RecordedOperation, Generated | None]], buffers: Sequence[int], count: int,
+    homes: Sequence[Any], alive: Any,
+) -> DevicePlan:  # fmt: skip
+    """The plan that repeats recorded launches on CUDA.
+
+    Args:
+        name: The function that was recorded.
+        operations: The launches, with the code of their kernels.
+        buffers: The number that each buffer of the recording has in a call.
+        count: How many buffers the call has.
+        homes: Warp's devices that have arrays from outside. The launches are only for these.
+        alive: What the operations refer to.
+
+    Raises:
+        PlatformError, KernelCompileError, LaunchError: As for :func:`build_device`.
+    """
+    on = {ordinal: device for ordinal, device in devices(name).items() if all(home == device for home in homes)}
+    if not on:
+        raise PlatformError(f"{name} uses arrays on {', '.join(map(str, homes))}. Put them on one of JAX's devices.")
+    loaded = functools.cache(lambda code, ordinal, backward: load(code, on[ordinal], backward))
+    launches = []
+    for op, code in operations:
+        assert op.launch is not None
+        assert code is not None
+        content = op.launch.bounds + np.array(op.block[ARGUMENTS:]).tobytes()[len(op.launch.bounds) :]
+        patches = [(word - ARGUMENTS, buffers[at], more) for word, at, more in op.patches if at != ITSELF]
+        packed = {
+            ordinal: PackedLaunch(module, hooks, entry, content, op.launch.layout, patches)
+            for ordinal in on
+            for module, hooks, entry, _ in [loaded(code, ordinal, op.launch.backward)]
+        }
+        launches.append(device_launch(code, (op.launch.threads,), op.launch.backward, packed))
+    return DevicePlan(launches, alignments_of([code.source for _, code in operations if code], count), (loaded, alive))
+
+
+def device_launch(made: Generated, dims: tuple[int, ...], backward: bool, packed: Mapping[int, PackedLaunch]) -> Launch:
     """A launch that is packed for each device, by ordinal, after checking it against the limits of each.
 
     Raises:
         LaunchError: It is over a limit, or needs what no JAX program has.
     """
+    kernel = made.kernel
     for ordinal, one in packed.items():
         if getattr(getattr(one.hooks, "det_launch_meta", None), "needs_deterministic", False):
             raise LaunchError(
                 f"{kernel.key} is compiled in Warp's deterministic mode, which needs buffers that no JAX program has. "
                 "Switch the mode off for this kernel (deterministic=warp.DeterministicMode.NOT_GUARANTEED)."
             )
-        shared_bytes = one.hooks.backward_smem_bytes if launch.backward else one.hooks.forward_smem_bytes
-        shape = launch_shape(kernel, launch.dims, one.block_dim, int(shared_bytes))
+        shared_bytes = one.hooks.backward_smem_bytes if backward else one.hooks.forward_smem_bytes
+        shape = launch_shape(kernel, dims, made.threads, int(shared_bytes))
         with driver.current(ordinal):
             check_launch(kernel.key, one.entry, shape, False, ordinal)
     return Launch(
@@ -107,7 +144,7 @@ def device_launch(kernel: wp.Kernel, launch: WarpLaunch, packed: Mapping[int, Pa
         grid=shape.grid,
         block=shape.block,
         shared_bytes=shape.shared_bytes,
-        blob=one.content,
+        blob=words_of(one.content),
         parameters=one.layout.offsets,
         patches=tuple(Patch(*patch) for patch in one.patches),
         sizes=one.layout.sizes,

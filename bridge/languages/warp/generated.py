@@ -1,30 +1,45 @@
-"""Generates the C++ of one Warp kernel, apart from the other kernels of its module.
+"""Generates the C++ of one Warp kernel, apart from the other kernels of its module; loads it, and packs its launches.
 
 Warp compiles the kernels of a module together, and compiles the module again when one of them changes. The bridge
 compiles each kernel in a module of its own, named for what Warp generates. So no later definition, setting or launch
 changes or unloads the machine code of a program.
+
+Warp packs the arguments of a launch itself. It records a launch on arrays at made-up addresses, without running it.
+:func:`pack` then reads, from Warp's own ctypes objects, the memory that Warp would have passed to the machine code. The
+layout of these objects differs between versions, so every address is checked to lie where it was found.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import ctypes
 import functools
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import warp as wp
 
-from bridge.compat.warp import codegen_lock, internals, is_array, keep_only
+from bridge.compat.warp import LIBRARY, codegen_lock, internals, is_array, keep_only
 from bridge.errors import KernelCompileError, SignatureError
+from bridge.ffi.native.abi import WORD_BYTES
 from bridge.kernel.arguments import Signature
 from bridge.kernel.references import array_hint
-from bridge.languages.warp.dtypes import LOCK, element_type
 from bridge.languages.warp.inputs import Uses, declared_writes, only_read, uses_of
-from bridge.languages.warp.launches import WarpLaunch
+from bridge.languages.warp.operations import Layout, WarpArgument, WarpLaunch, laid_out
+from bridge.languages.warp.parameters import STRUCT, element_type, value_of
 from bridge.languages.warp.settings import block_dim_on, settings_of
+from bridge.table import LANGUAGES
+
+LOCK = threading.RLock()
+"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module. Warp expects one thread there.
+It also parses source: ``ast.parse`` of Python 3.11 fails ("AST constructor recursion depth mismatch") if the
+interpreter switches between two threads that are both in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +69,7 @@ class Generated:
     def uses(self, *, backward: bool) -> dict[str, Uses]:
         """What the kernel, or its adjoint, does with the memory of each of its arrays."""
         names = [argument.label for argument in self.kernel.adj.args if is_array(argument.type)]
-        return uses_of(self.source, names, self.native, backward=backward)
+        return uses_of(self.code, names, self.native, backward=backward)
 
 
 def generated(kernel: wp.Kernel, platform: str, block_dim: int | None) -> Generated:
@@ -96,6 +111,23 @@ def generated(kernel: wp.Kernel, platform: str, block_dim: int | None) -> Genera
     return Generated(private, source, digest, threads, native)
 
 
+def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, Generated | KernelCompileError]:
+    """The code of a kernel by platform, or the error that says why there is none.
+
+    Raises:
+        KernelCompileError: There is none for any platform.
+    """
+    codes: dict[str, Generated | KernelCompileError] = {}
+    for platform in LANGUAGES["warp"].platforms:
+        try:
+            codes[platform] = generated(kernel, platform, block_dim)
+        except KernelCompileError as error:  # raised again when the kernel is compiled for this platform
+            codes[platform] = refusal = error
+    if not any(isinstance(code, Generated) for code in codes.values()):
+        raise refusal
+    return codes
+
+
 _NAME_CHARACTERS = 40  # of a kernel's name, in the name of a folder
 
 
@@ -120,17 +152,39 @@ def generating() -> Iterator[None]:
         yield
 
 
-def loadable(made: Generated) -> wp.Kernel:
-    """The kernel in the one module of this process that has its machine code, for Warp to launch.
+def load(
+    made: Generated, device: Any, backward: bool, record: Callable[[wp.Kernel], Any] = lambda kernel: None
+) -> tuple[Any, Any, int, Any]:
+    """Compiles and loads a kernel for a device, in the one module of this process that has its machine code.
 
-    The caller holds :func:`generating`, and calls :func:`settle` when the kernel is loaded.
+    Args:
+        made: The kernel and its code.
+        device: Warp's device.
+        backward: Load the adjoint.
+        record: Called with the kernel that Warp can launch now, and at no other time.
+
+    Returns:
+        What keeps the machine code loaded, Warp's facts about it, the address of the kernel or its adjoint, and what
+        ``record`` returned.
+
+    Raises:
+        KernelCompileError: Warp cannot compile the kernel, or there is no adjoint.
     """
-    return _in_module(made.kernel, _modules.setdefault(made.digest, made.kernel.module))
-
-
-def settle(kernel: wp.Kernel) -> None:
-    """Keeps nothing of a newly loaded kernel but the machine code."""
-    keep_only(kernel.module)
+    with generating():
+        kernel = _in_module(made.kernel, _modules.setdefault(made.digest, made.kernel.module))
+        try:
+            loaded = kernel.module.load(device, made.threads)
+            recorded = record(kernel) if loaded else None
+        except Exception as error:
+            raise refused(kernel, error) from error
+        if not loaded:
+            raise failed(kernel, "its module failed to build before; see the messages of Warp")
+        hooks = loaded.get_kernel_hooks(kernel)
+        keep_only(kernel.module)  # nothing of the kernel but the machine code
+    entry = ctypes.cast(hooks.backward if backward else hooks.forward, ctypes.c_void_p).value
+    if not entry:
+        raise failed(kernel, f"there is no code of the {'adjoint' if backward else 'kernel'}")
+    return loaded, hooks, entry, recorded
 
 
 _modules: dict[str, wp.Module] = {}
@@ -192,9 +246,115 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
             raise SignatureError(f"{error}. Convert the array, or annotate the kernel with Any.") from error
 
 
+_ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one
+
+
+@dataclass(frozen=True)
+class PackedLaunch:
+    """A launch of loaded machine code.
+
+    Attributes:
+        module_exec: Keeps the machine code loaded.
+        hooks: Warp's facts about the machine code.
+        entry: Address of the machine code: a C function, or a CUDA function handle.
+        content: The memory that the machine code gets.
+        layout: What is where in it.
+        patches: Word of the memory, buffer, and offset in it, of each address to fill in.
+    """
+
+    module_exec: Any
+    hooks: Any
+    entry: int
+    content: bytes
+    layout: Layout
+    patches: Sequence[tuple[int, int, int]]
+
+
+def pack(made: Generated, launch: WarpLaunch, device: Any) -> PackedLaunch | None:
+    """Compiles and loads a kernel for a device, and packs the arguments of a launch; None if it has no threads.
+
+    Args:
+        made: The kernel and its code.
+        launch: The launch.
+        device: Warp's device.
+
+    Raises:
+        KernelCompileError: Warp cannot compile the kernel.
+        AbiError: This module does not understand Warp's record.
+    """
+    if 0 in launch.dims:
+        return None
+    arguments = list(zip(launch.arguments, made.kernel.adj.args, strict=True))
+    values = [_value(argument, declared.type, index, device) for index, (argument, declared) in enumerate(arguments)]
+    adjoints = [
+        _adjoint(argument, declared.type, len(arguments) + index, device)
+        for index, (argument, declared) in enumerate(arguments)
+    ]
+
+    def record(kernel: wp.Kernel) -> Any:
+        return wp.launch(
+            kernel,
+            dim=launch.dims,
+            inputs=values,
+            adj_inputs=adjoints if launch.backward else [],
+            device=device,
+            adjoint=launch.backward,
+            record_tape=False,
+            record_cmd=True,
+            block_dim=made.threads,
+        )
+
+    module_exec, hooks, entry, recorded = load(made, device, launch.backward, record)
+    try:
+        content, layout, patches = _read(made.kernel, launch, recorded)
+    except (AttributeError, TypeError, ValueError, ctypes.ArgumentError) as error:
+        raise LIBRARY.changed(f"a recorded launch has other contents ({error})") from error
+    return PackedLaunch(module_exec, hooks, entry, content, layout, patches)
+
+
+def _address(index: int) -> int:
+    return _ADDRESS_STEP * (index + 1)
+
+
+def _value(argument: WarpArgument, annotation: Any, index: int, device: Any) -> Any:
+    """The value to pass to ``warp.launch`` for an argument."""
+    if argument.shape is not None:
+        return wp.array(ptr=_address(index), dtype=annotation.dtype, shape=argument.shape, device=device)
+    return value_of(argument.value, argument.dtype, argument.inner, annotation)
+
+
+def _adjoint(argument: WarpArgument, annotation: Any, index: int, device: Any) -> Any:
+    if argument.dtype == STRUCT:  # Warp takes no None for it. What the adjoint adds to this one is dropped.
+        return annotation()
+    return None if argument.adjoint is None else _value(argument, annotation, index, device)
+
+
+def _read(kernel: wp.Kernel, launch: WarpLaunch, recorded: Any) -> tuple[bytes, Layout, list[tuple[int, int, int]]]:
+    """The memory of a recorded launch, what is where in it, and the patches."""
+    bounds, *arguments = recorded.params
+    count = len(launch.arguments)
+    if len(arguments) != count * (2 if launch.backward else 1):
+        raise LIBRARY.changed(f"{kernel.key} has {count} parameters, but its launch {len(arguments)} arguments")
+    content, layout = laid_out(bounds, arguments, count)
+    patches = []
+    for index, (argument, start) in enumerate(zip(arguments, layout.offsets[1:], strict=True)):
+        about = launch.arguments[index % count]
+        buffer = about.buffer if index < count else about.adjoint
+        if about.shape is None or buffer is None:
+            continue
+        if np.prod(about.shape) and argument.data != _address(index):
+            raise LIBRARY.changed(f"argument {index} of {kernel.key} does not hold the address of its array")
+        patches.append(((start + type(argument).data.offset) // WORD_BYTES, buffer, 0))
+        if index < count and about.adjoint is not None:
+            # A store clears the adjoint of the element it overwrites only if the array has the address of its gradient.
+            patches.append(((start + type(argument).grad.offset) // WORD_BYTES, about.adjoint, 0))
+    return content, layout, patches
+
+
 def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
     """The error for a kernel that Warp cannot compile."""
-    return KernelCompileError(f"Warp cannot compile {kernel.key} ({_place(kernel)}): {why}")
+    code = kernel.func.__code__
+    return KernelCompileError(f"Warp cannot compile {kernel.key} ({code.co_filename}:{code.co_firstlineno}): {why}")
 
 
 def refused(kernel: wp.Kernel, error: Exception) -> KernelCompileError:
@@ -202,8 +362,3 @@ def refused(kernel: wp.Kernel, error: Exception) -> KernelCompileError:
     # A kernel may use an array in wp.static(...), which Python evaluates.
     hint = array_hint(kernel.func) if "jax" in str(error) else ""
     return failed(kernel, f"{type(error).__name__}: {error}{hint}")
-
-
-def _place(kernel: wp.Kernel) -> str:
-    code = kernel.func.__code__
-    return f"{code.co_filename}:{code.co_firstlineno}"

@@ -16,9 +16,6 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bridge.errors import SignatureError
-from bridge.languages.warp.parameters import Role, WarpParameter
-
 Uses = frozenset[str]
 """Names of Warp's functions that read or write the memory of an array."""
 
@@ -73,34 +70,23 @@ def only_read(uses: Uses) -> bool:
     return uses <= _READS
 
 
-def check_not_written(name: str, parameters: Sequence[WarpParameter], uses: Mapping[str, Uses]) -> None:
-    """Refuses a kernel that certainly writes to an input, whose author expects the values somewhere.
-
-    Raises:
-        SignatureError: It does.
-    """
-    for parameter in parameters:
-        if parameter.role is Role.INPUT and any(use.startswith(_WRITES) for use in uses.get(parameter.name, ())):
-            raise SignatureError(
-                f"{name}({', '.join(each.name for each in parameters)}): the kernel writes to its input "
-                f"{parameter.name!r}, but JAX's arrays do not change. Name it in in_out_argnames=[{parameter.name!r}] "
-                "and count it in num_outputs, or put it among the outputs."
-            )
+def written(uses: Uses) -> bool:
+    """Whether it is certain that something is written to an array."""
+    return any(use.startswith(_WRITES) for use in uses)
 
 
 def uses_of(
-    source: str, arrays: Sequence[str], native: Mapping[str, frozenset[int] | None], *, backward: bool
+    code: str, arrays: Sequence[str], native: Mapping[str, frozenset[int] | None], *, backward: bool
 ) -> dict[str, Uses]:
-    """What the kernel in a source, or its adjoint, does with the memory of each array.
+    """What a kernel, or its adjoint, does with the memory of each array.
 
     Args:
-        source: The C++ of a kernel and of the functions that it calls.
+        code: The C++ of the kernel and of the functions that it calls, without comments.
         arrays: Names of the kernel's parameters that are arrays.
         native: The functions that their user wrote in C++, with what :func:`declared_writes` gives for each.
         backward: Look at the adjoint.
     """
     functions: dict[str, _SourceFunction | None] = {}
-    code = "\n".join(line for line in source.splitlines() if not line.lstrip().startswith("//"))
     _, *definitions = DEFINITION.split(code)
     for name, parameters, body in zip(*(definitions[start::3] for start in range(3)), strict=True):
         opaque = name in functions or _forward_of(name) in native

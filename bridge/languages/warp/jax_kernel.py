@@ -1,31 +1,31 @@
-"""Makes Warp kernels callable from JAX: :func:`jax_kernel`."""
+"""Makes Warp kernels callable from JAX: :func:`jax_kernel`, and the description of Warp as a native language."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import warp as wp
 
 from bridge.errors import DifferentiationError, KernelTypeError, LaunchError, SignatureError
+from bridge.ffi.kernel_call import available
 from bridge.ffi.primitive import align_varying
-from bridge.kernel.arguments import check_vmap_method
+from bridge.kernel.arguments import Signature
+from bridge.kernel.definitions import DEFINITIONS, shared
+from bridge.kernel.language import Compiled, Definition, NativeLanguage
 from bridge.kernel.wrapper import says_its_call
-from bridge.languages.warp.adjoint import with_adjoint
-from bridge.languages.warp.generated import has_adjoint
+from bridge.languages.warp.cpu_plan import build_host, carried_host
+from bridge.languages.warp.cuda_plan import build_device, carried_device
+from bridge.languages.warp.generated import check_inputs, generated, has_adjoint, instantiated, takes_handle
+from bridge.languages.warp.operations import WarpLaunch
 from bridge.languages.warp.parameters import parameters_of
-from bridge.languages.warp.planned import plan_call
+from bridge.languages.warp.planned import plan_call, with_adjoint
 from bridge.languages.warp.settings import check_warp, settings_of
-from bridge.languages.warp.warp_language import define
-from bridge.languages.warp.warp_wrapper import Program, program, warp_wrapper
-from bridge.languages.warp.wrapper_options import (
-    OPTIONS_OF_A_CALL,
-    StaticValue,
-    WrapperOptions,
-    check_dims,
-    check_output_dims,
-)
+from bridge.languages.warp.wrapper import StaticValue, WrapperOptions, check_homes, program, warp_wrapper
+from bridge.table import LANGUAGES
 
 _MOST_BLOCK_DIM = 1024  # the limit of every GPU so far, and of Warp's own blocks on the CPU
 
@@ -109,24 +109,19 @@ def jax_kernel(
             "warp.kernel."
         )
     check_warp()
-    check_vmap_method(vmap_method, kernel.key)
-    parameters = parameters_of(kernel, num_outputs, in_out_argnames or ())
     options = WrapperOptions(
         kernel=kernel,
-        parameters=parameters,
-        launch_dims=None if launch_dims is None else check_dims(kernel.key, "launch_dims", launch_dims),
-        output_dims=check_output_dims(kernel.key, parameters, output_dims),
-        block_dim=_check_block_dim(kernel.key, block_dim),
-        vmap_method=vmap_method,
+        parameters=parameters_of(kernel, num_outputs, in_out_argnames or ()),
         has_side_effect=bool(has_side_effect),
+        block_dim=_check_block_dim(kernel.key, block_dim),
         backward_asked=enable_backward is True,
-    )
-    define(kernel)
+    ).having(launch_dims=launch_dims, output_dims=output_dims, vmap_method=vmap_method)
+    definition = define(kernel)
     differentiable = _differentiable(options, enable_backward)
 
-    def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Program:
+    def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Callable[..., list[jax.Array]]:
         def call(*arrays: Any) -> list[jax.Array]:
-            planned = plan_call(own, statics, [jax.typeof(array) for array in arrays])
+            planned = plan_call(LANGUAGE, definition, own, statics, [jax.typeof(array) for array in arrays])
             floats = any(p.is_float for p in planned.inputs) and any(p.is_float for p in planned.outputs)
             if not (differentiable and floats and has_adjoint(kernel)):
                 return planned.forward(*arrays)
@@ -137,16 +132,11 @@ def jax_kernel(
         return program(own, ("jax_kernel", statics, settings_of(kernel), differentiable), call)
 
     in_out = tuple(in_out_argnames or ())
-    made_of = "jax_kernel", differentiable
-    return warp_wrapper(
-        options,
-        OPTIONS_OF_A_CALL,
-        program_of,
-        kernel.module,
-        made_of,
-        block_dim=options.block_dim,
-        in_out_argnames=in_out,
+    attributes = {"block_dim": options.block_dim, "in_out_argnames": in_out}
+    make = functools.partial(
+        warp_wrapper, options, ("launch_dims", "output_dims", "vmap_method"), program_of, kernel.module, attributes
     )
+    return shared((options.key, "jax_kernel", differentiable, in_out), make)
 
 
 def _check_block_dim(name: str, block_dim: Any) -> int | None:
@@ -166,3 +156,62 @@ def _differentiable(options: WrapperOptions, enable_backward: bool | None) -> bo
             "side effects. Define it with warp.kernel(enable_backward=True), and leave has_side_effect out."
         )
     return enable_backward is not False and not options.has_side_effect
+
+
+@dataclass(frozen=True, eq=False)
+class WarpDefinition(Definition):
+    """A kernel that is decorated with ``warp.kernel``; it may be generic.
+
+    Attributes:
+        kernel: The kernel.
+    """
+
+    kernel: wp.Kernel = field(repr=False)
+
+
+def define(kernel: wp.Kernel) -> WarpDefinition:
+    """The definition of a kernel, which lives as long as the kernel."""
+    known: WarpDefinition | None = vars(kernel).get("bridge_definition")
+    if known is None or known.kernel is not kernel:
+        known = DEFINITIONS.define(
+            LANGUAGE, id(kernel), lambda: WarpDefinition(kernel.key, kernel.func, kernel.func, kernel)
+        )
+        vars(kernel)["bridge_definition"] = known
+    return known
+
+
+class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
+    def compile(self, definition: WarpDefinition, options: WarpLaunch, signature: Signature, platform: str) -> Compiled:
+        types = [(None if a.shape is None else len(a.shape), a.dtype, a.inner) for a in options.arguments]
+        made = generated(instantiated(definition.kernel, types), platform, options.block_dim)
+        check_inputs(made, options, signature)
+        code = None if takes_handle(made) else made.digest
+        build, carried = (build_host, carried_host) if platform == "cpu" else (build_device, carried_device)
+        carry = functools.partial(carried, made, options, signature)
+        check_homes(definition.name, [each.value for each in options.arguments], (), platform)
+        if not available(platform):  # another machine loads it
+            return Compiled(code, lambda: build(made, options, signature), carry=carry)
+        # Loaded now, because Warp generates the code once more when it loads, and what the code refers to may change.
+        built = build(made, options, signature)
+        return Compiled(code, lambda: built, carry=carry)
+
+    def settings(self, definition: WarpDefinition) -> tuple[str, ...]:
+        return settings_of(definition.kernel)
+
+    def derivative_advice(self, definition: WarpDefinition, options: WarpLaunch) -> str:
+        return (
+            "Warp generates the adjoint of a kernel (and none of an adjoint) unless enable_backward is False where the "
+            "kernel is defined or wrapped, has_side_effect is True, or its inputs or outputs are all integers. "
+            "To attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp."
+        )
+
+
+LANGUAGE = _Warp(
+    LANGUAGES["warp"],
+    kernel_kind="Warp kernel",
+    compiler="Warp",
+    options_type=WarpLaunch,
+    compiles_when_traced=False,
+    local_kernels="it uses a mesh, BVH, hash grid, volume or texture, which only this process has. Call it in the "
+    "process that makes the object.",
+)

@@ -1,30 +1,46 @@
-"""Plans one call of a Warp kernel: the shapes of its outputs, and its launch, from the types of its arrays."""
+"""Plans one call of a Warp kernel or of its adjoint: shapes of outputs, and the launch, from the types of its arrays.
+
+The adjoint of a kernel is a kernel too. It takes the arrays of the forward launch, and an adjoint for each of them. It
+reads the adjoints of the arrays that the kernel wrote, and adds to the adjoints of the arrays that the kernel read. The
+call passes these adjoints:
+
+- for an input: zeros, which become its gradient;
+- for an output: its cotangent, in a buffer of the call, because JAX's arrays do not change. Where the kernel stores,
+  the adjoint clears the element, so that values which the kernel overwrote later contribute nothing;
+- for an in/out argument: its cotangent, which becomes its gradient. Where the kernel adds to the argument, the
+  cotangent stays. Where the kernel stores, it is cleared and replaced by the gradient through the stored value.
+
+The adjoint sees an in/out argument as it was before the forward launch. There is one exception: an argument that the
+kernel uses only for maxima or minima is passed as it was after the launch, because the adjoint of ``atomic_max``
+compares values with the result to find the one that won.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import warp as wp
 
-from bridge.errors import KernelCompileError, LaunchError, SignatureError
+from bridge.errors import DifferentiationError, LaunchError, SignatureError
 from bridge.ffi.kernel_call import bind
 from bridge.kernel.arguments import Outputs, Signature, check_known_shapes
 from bridge.kernel.definitions import KernelCall
+from bridge.kernel.language import Definition, NativeLanguage
 from bridge.kernel.wrapper import kernel_checks
-from bridge.languages.warp.dtypes import MAX_EXTENT, numpy_dtype
-from bridge.languages.warp.generated import Generated, generated, instantiated
-from bridge.languages.warp.inputs import EXTREMES, Uses, check_not_written, only_read
-from bridge.languages.warp.launches import WarpArgument, WarpLaunch
-from bridge.languages.warp.parameters import Role, WarpParameter, concrete
+from bridge.languages.warp.generated import Generated, generated_everywhere, instantiated
+from bridge.languages.warp.inputs import EXTREMES, Uses, only_read, written
+from bridge.languages.warp.loops import reads_stale
+from bridge.languages.warp.operations import WarpArgument, WarpLaunch
+from bridge.languages.warp.parameters import MAX_EXTENT, Role, WarpParameter, check_fits, concrete, inputs_of
 from bridge.languages.warp.settings import block_dim_on
-from bridge.languages.warp.warp_language import LANGUAGE, define
-from bridge.languages.warp.wrapper_options import Dims, StaticValue, WrapperOptions
+from bridge.languages.warp.wrapper import Dims, StaticValue, WrapperOptions
 
 
 @dataclass(frozen=True)
@@ -32,6 +48,8 @@ class Planned:
     """A call whose types are known.
 
     Attributes:
+        language: The language of Warp kernels.
+        definition: The user's kernel in it.
         options: The options of the call.
         kernel: The kernel, or the instance of a generic one.
         parameters: Its parameters, with concrete types.
@@ -42,6 +60,8 @@ class Planned:
         checks: The checks to make when the kernel or its adjoint runs.
     """
 
+    language: NativeLanguage[Any, WarpLaunch]
+    definition: Definition
     options: WrapperOptions
     kernel: wp.Kernel
     parameters: tuple[WarpParameter, ...]
@@ -50,10 +70,6 @@ class Planned:
     dims: Dims
     codes: tuple[Generated, ...]
     checks: Any
-
-    def arrays(self, *roles: Role) -> list[WarpParameter]:
-        """The array parameters of these roles, in order."""
-        return [parameter for parameter in self.parameters if parameter.is_array and parameter.role in roles]
 
     @functools.cached_property
     def uses(self) -> dict[str, Uses]:
@@ -67,23 +83,22 @@ class Planned:
     @property
     def extremes(self) -> frozenset[str]:
         """In/out arguments that the kernel uses only for maxima or minima."""
-        names = [parameter.name for parameter in self.arrays(Role.IN_OUT)]
+        names = [p.name for p in self.outputs if p.role is Role.IN_OUT]
         return frozenset(name for name in names if self.uses[name] and self.uses[name] <= EXTREMES)
 
     @property
     def inputs(self) -> list[WarpParameter]:
         """The arrays that the caller passes."""
-        return self.arrays(Role.INPUT, Role.IN_OUT)
+        return inputs_of(self.parameters)
 
     @property
     def outputs(self) -> list[WarpParameter]:
         """The arrays that the caller receives."""
-        return self.arrays(Role.IN_OUT, Role.OUTPUT)
+        return [p for p in self.parameters if p.role is not Role.INPUT]
 
-    def result(self, parameter: WarpParameter) -> jax.ShapeDtypeStruct:
-        """Shape and dtype of an array parameter as JAX sees it."""
-        shape = (*self.shapes[parameter.name], *(parameter.inner or ()))
-        return jax.ShapeDtypeStruct(shape, numpy_dtype(str(parameter.dtype)))
+    def specs(self, parameters: Sequence[WarpParameter]) -> list[jax.ShapeDtypeStruct]:
+        """Shape and dtype of array parameters as JAX sees them."""
+        return [p.spec(self.shapes[p.name]) for p in parameters]
 
     def call(
         self,
@@ -117,7 +132,7 @@ class Planned:
         uses = self.uses if adjoints is None else self._uses(backward=True)
         shared = {index for index, _ in aliases}
         copied = [index for index, p in enumerate(inputs) if index not in shared and not only_read(uses[p.name])]
-        results = [self.result(parameter) for parameter in (*outputs, *(inputs[index] for index in copied))]
+        results = self.specs([*outputs, *(inputs[index] for index in copied)])
         aliases = [*aliases, *((index, len(outputs) + number) for number, index in enumerate(copied))]
         launch = WarpLaunch(
             dims=self.dims,
@@ -127,15 +142,14 @@ class Planned:
         )
         name = f"{self.kernel.key} (adjoint)" if adjoints is not None else self.kernel.key
         writable = {index for index, _ in aliases}
-        signature = Signature.of(name, [self.result(p) for p in inputs], results, writable, with_extents=True)
-        definition = define(self.options.kernel)
+        signature = Signature.of(name, self.specs(inputs), results, writable, with_extents=True)
         return KernelCall(
             name=name,
-            language=LANGUAGE,
-            definition=definition,
+            language=self.language,
+            definition=self.definition,
             options=launch,
             signature=signature,
-            settings=LANGUAGE.settings(definition),
+            settings=self.language.settings(self.definition),
             outputs=tuple((result.shape, result.dtype) for result in results),
             aliases=tuple(aliases),
             vmap_method=self.options.vmap_method,
@@ -145,25 +159,26 @@ class Planned:
             checks=self.checks,
         )
 
-    def forward_call(self) -> KernelCall:
-        """The call that takes the input arrays and gives in/out arguments and outputs, in order."""
-        inputs, outputs = self.inputs, self.outputs
-        buffers = {p.name: index for index, p in enumerate(inputs)}
-        buffers |= {p.name: len(inputs) + index for index, p in enumerate(outputs)}
-        aliases = [
-            (index, outputs.index(parameter)) for index, parameter in enumerate(inputs) if parameter.role is Role.IN_OUT
-        ]
-        return self.call(inputs, outputs, buffers, aliases)
-
     def forward(self, *arrays: Any) -> list[jax.Array]:
         """Launches the kernel on its input arrays; returns in/out arguments and outputs, in order."""
-        return bind(self.forward_call(), *arrays)[: len(self.outputs)]
+        inputs, outputs = self.inputs, self.outputs
+        buffers = {p.name: index for index, p in enumerate((*inputs, *outputs))}
+        aliases = [(index, outputs.index(p)) for index, p in enumerate(inputs) if p.role is Role.IN_OUT]
+        return bind(self.call(inputs, outputs, buffers, aliases), *arrays)[: len(outputs)]
 
 
-def plan_call(options: WrapperOptions, statics: Sequence[StaticValue], arrays: Sequence[Any]) -> Planned:
+def plan_call(
+    language: NativeLanguage[Any, WarpLaunch],
+    definition: Definition,
+    options: WrapperOptions,
+    statics: Sequence[StaticValue],
+    arrays: Sequence[Any],
+) -> Planned:
     """Plans a call for the types of its arrays.
 
     Args:
+        language: The language of Warp kernels.
+        definition: The kernel in it.
         options: The kernel and how it is launched.
         statics: The values passed for the parameters that are no arrays, in order.
         arrays: Anything with shape and dtype, for each input array.
@@ -174,35 +189,28 @@ def plan_call(options: WrapperOptions, statics: Sequence[StaticValue], arrays: S
         LaunchError: The launch dimensions are unknown, or launch nothing while there is something to write.
         KernelCompileError: Warp cannot generate code of the kernel.
     """
-    kernel = options.kernel
+    kernel, name = options.kernel, options.kernel.key
     parameters = concrete(kernel, options.parameters, arrays)
     given = iter(statics)
     values = {p.name: next(given).as_type(kernel, p) for p in parameters if not p.is_array}
-    inputs = [p for p in parameters if p.is_array and p.role is not Role.OUTPUT]
-    check_known_shapes(arrays, kernel.key)
-    shapes = {p.name: tuple(a.shape[: p.ndim]) for p, a in zip(inputs, arrays, strict=True)}
-    dims = options.launch_dims
-    if dims is None:
-        if not inputs:
-            raise LaunchError(f"{kernel.key}: it takes no array whose shape could be launched over. Pass launch_dims.")
-        dims = shapes[inputs[0].name]
-    outputs = [p for p in parameters if p.role is Role.OUTPUT]
-    shapes |= {p.name: output_shape(options, p, dims, shapes[inputs[0].name] if inputs else ()) for p in outputs}
-    if 0 in dims and any(math.prod(shapes[p.name]) for p in outputs):
+    if options.launch_dims is None and not arrays:
+        raise LaunchError(f"{name}: it takes no array whose shape could be launched over. Pass launch_dims.")
+    shapes, first = shapes_of(options, parameters, arrays, "the launch dimensions")
+    dims = first if options.launch_dims is None else options.launch_dims
+    if 0 in dims and any(math.prod(shapes[p.name]) for p in parameters if p.role is Role.OUTPUT):
         raise LaunchError(
-            f"{kernel.key}: the launch dimensions {dims} launch nothing, so the outputs would not be written. Launch "
+            f"{name}: the launch dimensions {dims} launch nothing, so the outputs would not be written. Launch "
             "at least one thread, or declare empty outputs."
         )
     instance = instantiated(kernel, [(p.ndim, str(p.dtype), p.inner or ()) for p in parameters])
-    codes = tuple(
-        code for code in generated_everywhere(instance, options.block_dim).values() if isinstance(code, Generated)
-    )
+    everywhere = generated_everywhere(instance, options.block_dim).values()
+    codes = tuple(code for code in everywhere if isinstance(code, Generated))
     _check_launch(options, dims, codes)
-    for parameter in (*inputs, *outputs):
-        check_extents(kernel.key, parameter, shapes[parameter.name])
-    planned = Planned(options, instance, parameters, values, shapes, dims, codes, kernel_checks())
-    check_not_written(kernel.key, parameters, planned.uses)
-    Outputs.of([planned.result(p) for p in planned.outputs], kernel.key).check_precision(kernel.key)
+    check_fits(name, parameters, shapes)
+    checks = kernel_checks()
+    planned = Planned(language, definition, options, instance, parameters, values, shapes, dims, codes, checks)
+    check_not_written(name, parameters, planned.uses)
+    Outputs.of(planned.specs(planned.outputs), name).check_precision(name)
     return planned
 
 
@@ -234,29 +242,47 @@ def _check_launch(options: WrapperOptions, dims: Dims, codes: Sequence[Generated
             )
 
 
-def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, Generated | KernelCompileError]:
-    """The code of a kernel by platform, or the error that says why there is none.
+def check_not_written(name: str, parameters: Sequence[WarpParameter], uses: Mapping[str, Uses]) -> None:
+    """Refuses a kernel that certainly writes to an input, whose author expects the values somewhere.
 
     Raises:
-        KernelCompileError: There is none for any platform.
+        SignatureError: It does.
     """
-    codes: dict[str, Generated | KernelCompileError] = {}
-    for platform in LANGUAGE.row.platforms:
-        try:
-            codes[platform] = generated(kernel, platform, block_dim)
-        except KernelCompileError as error:  # raised again when the kernel is compiled for this platform
-            codes[platform] = refusal = error
-    if not any(isinstance(code, Generated) for code in codes.values()):
-        raise refusal
-    return codes
+    for parameter in parameters:
+        if parameter.role is Role.INPUT and written(uses.get(parameter.name, frozenset())):
+            raise SignatureError(
+                f"{name}({', '.join(each.name for each in parameters)}): the kernel writes to its input "
+                f"{parameter.name!r}, but JAX's arrays do not change. Name it in in_out_argnames=[{parameter.name!r}] "
+                "and count it in num_outputs, or put it among the outputs."
+            )
 
 
-def output_shape(
-    options: WrapperOptions, parameter: WarpParameter, dims: Dims, first: Dims, of: str = "the launch dimensions"
-) -> Dims:
+def shapes_of(
+    options: WrapperOptions, parameters: Sequence[WarpParameter], arrays: Sequence[Any], of: str
+) -> tuple[dict[str, Dims], Dims]:
+    """The shape of each array parameter in elements, by name, and of the first array.
+
+    Args:
+        options: The options of the call.
+        parameters: The parameters, with concrete types.
+        arrays: Anything with shape and dtype, for each input array.
+        of: What gives an output its shape where nothing else does, for errors.
+
+    Raises:
+        SignatureError: A shape is unknown, or has another rank than the output.
+    """
+    check_known_shapes(arrays, options.kernel.key)
+    given = zip(inputs_of(parameters), arrays, strict=True)
+    shapes = {p.name: tuple(array.shape[: p.ndim]) for p, array in given}
+    first = next(iter(shapes.values()), ())
+    shapes |= {p.name: _output_shape(options, p, first, of) for p in parameters if p.role is Role.OUTPUT}
+    return shapes, first
+
+
+def _output_shape(options: WrapperOptions, parameter: WarpParameter, first: Dims, of: str) -> Dims:
     """The shape of an output in elements; ``output_dims`` may give the extents of each element as well."""
-    given, name = options.output_dims, parameter.name
-    default = first if options.backward_asked and len(first) == parameter.ndim else dims
+    given, name, dims = options.output_dims, parameter.name, options.launch_dims
+    default = first if dims is None or (options.backward_asked and len(first) == parameter.ndim) else dims
     shape = default if given is None else dict(given)[name]
     assert parameter.ndim is not None
     outer, inner = shape[: parameter.ndim], shape[parameter.ndim :]
@@ -270,18 +296,66 @@ def output_shape(
     return tuple(outer)
 
 
-def check_extents(name: str, parameter: WarpParameter, shape: Dims) -> None:
-    """Checks that an array fits Warp's descriptor, which has extents and strides (in bytes) of 32 bits.
+def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
+    """The call as a function of its arrays that ``jax.grad`` and ``jax.vjp`` can differentiate."""
+    function = jax.custom_vjp(planned.forward)
 
-    Raises:
-        SignatureError: It does not; Warp would take other elements than the kernel asks for.
-    """
-    stride = numpy_dtype(str(parameter.dtype)).itemsize * math.prod(parameter.inner or ())
-    for extent in reversed(shape):
-        if extent > MAX_EXTENT or (stride > MAX_EXTENT and extent > 1):
-            raise SignatureError(
-                f"{name}: {parameter} got the shape {list(shape)}, expected extents, and bytes of a step along each "
-                f"dimension, of at most {MAX_EXTENT}: Warp's indices and strides have 32 bits. Pass it with other "
-                "dimensions (such as reshape(-1)) and compute the index, or in parts."
+    def forward(*arrays: Any) -> tuple[list[jax.Array], Any]:
+        if not planned.options.backward_asked and any(reads_stale(code.source) for code in planned.codes):
+            raise DifferentiationError(
+                f"{planned.kernel.key} has a loop of run-time length, and the adjoint that Warp generates may read "
+                "variables after the loop has changed them: the gradient would be wrong. Let the loop only add up, or "
+                "call it in a warp.func that returns the sum; or pass enable_backward=True if you checked the gradient."
             )
-        stride *= extent
+        results = planned.forward(*arrays)
+        return results, (arrays, results)
+
+    def backward(residuals: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        arrays, results = residuals
+        return _gradients(planned, arrays, results, cotangents)
+
+    function.defvjp(forward, backward)
+    return function
+
+
+def _gradients(
+    planned: Planned, arrays: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The gradient of each input array; None for integers and booleans."""
+    inputs, outputs = planned.inputs, planned.outputs
+    # The inputs of the call: the arrays, the outputs, and the adjoints, each of which shares its buffer with a result.
+    pure = [(p, result) for p, result in zip(outputs, results, strict=True) if p.role is Role.OUTPUT]
+    adjoints = [(p, cotangent) for p, cotangent in zip(outputs, cotangents, strict=True) if p.is_float]
+    adjoints += [
+        (p, jnp.zeros_like(array))
+        for p, array in zip(inputs, arrays, strict=True)
+        if p.role is Role.INPUT and p.is_float
+    ]
+    extremes = {p.name: r for p, r in zip(outputs, results, strict=True) if p.name in planned.extremes}
+    passed = [*((p, extremes.get(p.name, array)) for p, array in zip(inputs, arrays, strict=True)), *pure]
+    first_result = len(passed) + len(adjoints)
+    adjoint_buffers = {p.name: first_result + index for index, (p, _) in enumerate(adjoints)}
+    call = planned.call(
+        inputs=[p for p, _ in (*passed, *adjoints)],
+        outputs=[p for p, _ in adjoints],
+        buffers={p.name: index for index, (p, _) in enumerate(passed)},
+        aliases=[(len(passed) + index, index) for index in range(len(adjoints))],
+        adjoints=adjoint_buffers,
+    )
+    gradients = bind(call, *(array for _, array in (*passed, *adjoints)))[: len(adjoints)]
+    by_name = {p.name: gradient for (p, _), gradient in zip(adjoints, gradients, strict=True)}
+    for p, array in zip(inputs, arrays, strict=True):
+        if p.name in extremes and p.is_float:  # an initial value that was exceeded contributes nothing
+            by_name[p.name] = jnp.where(array == extremes[p.name], by_name[p.name], 0)
+    return tuple(
+        _sharded_like(array, by_name[p.name]) if p.is_float else None for p, array in zip(inputs, arrays, strict=True)
+    )
+
+
+def _sharded_like(array: Any, gradient: jax.Array) -> jax.Array:
+    """The gradient in the sharding of its array, which is part of the type on a mesh with explicit axes."""
+    wanted = jax.typeof(array).sharding
+    if jax.typeof(gradient).sharding == wanted or wanted.mesh.empty:
+        return gradient
+    resharded: jax.Array = jax.sharding.reshard(gradient, wanted)
+    return resharded

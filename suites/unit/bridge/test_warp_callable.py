@@ -146,17 +146,6 @@ def parts(x):
     return out
 
 
-def scans(a: FLOATS, out: FLOATS):
-    wp.utils.array_scan(a, out, inclusive=True)
-
-
-def sorts(a: FLOATS, out: FLOATS):
-    keys, values = wp.empty(16, dtype=float), wp.zeros(16, dtype=int)
-    wp.copy(keys, a, count=8)
-    wp.utils.radix_sort_pairs(keys, values, 8)
-    wp.copy(out, keys, count=8)
-
-
 def holds(a: FLOATS, out: FLOATS):
     field = Field()
     field.values, field.gain = a, 3.0
@@ -165,11 +154,6 @@ def holds(a: FLOATS, out: FLOATS):
 
 def tiles(a: FLOATS, out: FLOATS):
     wp.launch_tiled(doubled_tile, dim=[2], inputs=[a, out], block_dim=32)
-
-
-def totals(a: FLOATS, out: FLOATS):
-    wp.copy(out, a)
-    wp.utils.array_sum(a, out=out[:1])
 
 
 def adjoins(a: FLOATS, out: FLOATS):
@@ -186,10 +170,10 @@ def spreads(a: FLOATS, out: FLOATS):
 
 
 RIGHT = [
-    (totals, lambda x: np.append(x.sum(), x[1:])), (spreads, lambda x: x + np.array([6, 3] * 4, np.float32)),
+    (spreads, lambda x: x + np.array([6, 3] * 4, np.float32)),
     (adjoins, lambda x: np.full_like(x, 2)),
     (stencils, lambda x: smoothed(x + x)), (zeroes, lambda x: x), (fills_and_copies, lambda x: x + np.float32(2.5)),
-    (takes_parts, parts), (scans, np.cumsum), (sorts, np.sort), (holds, lambda x: np.float32(3) * x),
+    (takes_parts, parts), (holds, lambda x: np.float32(3) * x),
     (tiles, lambda x: x + x),
 ]  # fmt: skip
 
@@ -235,9 +219,8 @@ def catches(a: FLOATS, out: FLOATS):
         out.zero_()
 
 
-def builds(a: FLOATS, out: FLOATS):
-    wp.HashGrid(2, 2, 2, device="cpu")
-    out.zero_()
+def scans(a: FLOATS, out: FLOATS):
+    wp.utils.array_scan(a, out, inclusive=True)
 
 
 def clears_memory(a: FLOATS, out: FLOATS):
@@ -256,22 +239,6 @@ def raises(a: FLOATS, out: FLOATS):
     raise LookupError("of its own")
 
 
-@wp.struct
-class Handle:
-    address: wp.uint64
-
-
-@wp.kernel
-def number_in(handle: Handle, out: FLOATS):
-    out[wp.tid()] = wp.float32(handle.address)
-
-
-def hides_address(a: FLOATS, out: FLOATS):
-    handle = Handle()
-    handle.address = a.ptr
-    wp.launch(number_in, dim=out.shape, inputs=[handle], outputs=[out])
-
-
 def bypasses(a: FLOATS, out: FLOATS):
     memset(out.ptr, 0, 32)
 
@@ -281,9 +248,9 @@ memset = wp.get_device("cpu").memset  # as Warp had it before anything was recor
 REFUSED = [
     (reads, "it reads the values of an array"),
     (catches, "it reads the values of an array"),
-    (builds, "it calls Warp's wp_hash_grid_create_host"),
+    (scans, "it calls Warp's wp_array_scan_float_host"),
     (clears_memory, "wp_memset_host got memory of no array that Warp knows"),
-    (takes_address, "an argument holds the address of an array"), (hides_address, "an argument holds the address"),
+    (takes_address, "an argument holds the address of an array"),
     (raises, "LookupError: of its own"),
     (forgets, "it does not write to its output 'out'"),
     (bypasses, "Warp's own record holds 1 operations that went past this one"),
@@ -299,24 +266,22 @@ def test_what_cannot_be_recorded_is_named_and_nothing_is_left_behind(function, w
     np.testing.assert_array_equal(warp_callable(zeroes)(X)[0], X)
 
 
-def test_a_function_that_reads_values_runs_in_python_when_asked():
+def test_what_cannot_be_recorded_runs_in_python_when_asked():
+    np.testing.assert_array_equal(jax.vmap(warp_callable(scans, python_call=True))(BATCH)[0][1], np.cumsum(BATCH[1]))
     np.testing.assert_array_equal(jax.vmap(warp_callable(reads, python_call=True))(BATCH)[0][:, 3], BATCH[:, 0])
     with pytest.raises(jax.errors.JaxRuntimeError, match="raises raised LookupError: of its own"):
         jax.block_until_ready(warp_callable(raises, python_call=True)(X))
 
 
-@pytest.mark.parametrize(
-    ("error", "code"), [(DeviceMemoryError("no memory"), "RESOURCE_EXHAUSTED"), (ValueError("é" * 5000), "INTERNAL")]
-)
-def test_an_error_of_python_has_the_code_of_its_exception_and_ends_the_batch(error, code):
+def test_an_error_of_python_has_the_code_of_its_exception_and_ends_the_batch():
     calls = []
 
     def fails_second(a: FLOATS, out: FLOATS):
         calls.append(1)
         if len(calls) == 2:
-            raise error
+            raise DeviceMemoryError("no memory")
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match=f"^{code}: fails_second raised .*{error}"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"^RESOURCE_EXHAUSTED: fails_second raised .*no memory"):
         jax.block_until_ready(jax.vmap(warp_callable(fails_second, python_call=True))(BATCH))
     assert len(calls) == 2
 

@@ -19,12 +19,10 @@ from bridge.ffi.cuda.devices import Limits
 from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
 from bridge.kernel import definitions
-from bridge.kernel.arguments import ArrayType
 from bridge.languages.warp import cuda_plan
-from bridge.languages.warp.callable import callable_language, plans
-from bridge.languages.warp.callable.recording import WarpRecording
-from bridge.languages.warp.generated import generated
-from bridge.languages.warp.packing import load
+from bridge.languages.warp.callable import recorded_function
+from bridge.languages.warp.callable.recorded_function import WarpRecording
+from bridge.languages.warp.generated import generated, load
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
 from suites.unit.bridge import test_warp_outside as outside
@@ -33,7 +31,6 @@ from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 from suites.unit.bridge.test_device_plan import Recorder
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, RIGHT, X
 
-ARRAY = ArrayType("float32", (8,), True)
 PLATFORM = "cuda" if HAS_GPU else "cpu"
 
 
@@ -46,9 +43,9 @@ class Gpu(Recorder):
 
     def load(self, made, of, backward):
         """Loads the code of the CPU in the place of the code for CUDA; returns a number as its address."""
-        alive, _, entry = load(generated(made.kernel, "cpu", None), wp.get_device("cpu"), backward)
+        alive, _, entry, _ = load(generated(made.kernel, "cpu", None), wp.get_device("cpu"), backward)
         self._loaded[number := len(self._loaded) + 1] = entry, [0, 1, 1 + len(made.kernel.adj.args)][: 2 + backward]
-        return alive, types.SimpleNamespace(forward_smem_bytes=0, backward_smem_bytes=0), number
+        return alive, types.SimpleNamespace(forward_smem_bytes=0, backward_smem_bytes=0), number, None
 
     def _record(self, configuration, handle, parameters, extra):
         self.launches.append((configuration.contents.grid[0], configuration.contents.block[0]))
@@ -61,6 +58,10 @@ class Gpu(Recorder):
 GPU = functools.cache(Gpu)
 
 
+def on_device(name, operations, buffers, shared, alive):
+    return cuda_plan.repeat_on_device(name, operations, buffers, 0, (), alive)
+
+
 @pytest.fixture
 def stand_in():
     """Gives programs for the CPU what programs for CUDA get."""
@@ -71,8 +72,8 @@ def stand_in():
         for of, name, new in (
             (WarpRecording, "on", lambda self, platform: on(self, "cuda")),
             (definitions, "CPU", one.target),
-            (callable_language, "plan_host", callable_language.plan_device),
-            (plans, "load", one.load),
+            (recorded_function, "repeat_on_host", on_device),
+            (cuda_plan, "load", one.load),
             (cuda_plan, "local_ordinals", lambda: [0]),
             (wp, "is_cuda_available", lambda: True),
             (core, "wp_alloc_pinned", lambda size, tag: core.wp_alloc_host(size, tag)),
@@ -92,34 +93,25 @@ def fresh(function):
     return warp_callable(functools.wraps(function)(types.FunctionType(function.__code__, function.__globals__)))
 
 
-def scans_before(a: FLOATS, out: FLOATS):
-    wp.utils.array_scan(a, out, inclusive=False)
+OUTSIDE = [(each, functools.partial(outside.of_warp, each)) for each in outside.FUNCTIONS]
 
 
-LARGE = jnp.stack([np.arange(5000, dtype=np.float32) % 7] * 2)
-SCANS = [(scans_before, lambda x: np.cumsum(x) - x, LARGE), (cases.scans, np.cumsum, LARGE)]
-CASES = [(*each, BATCH) for each in RIGHT] + SCANS
-OUTSIDE = [(each, functools.partial(outside.of_warp, each), BATCH) for each in outside.FUNCTIONS]
+def check(call, expected):
+    rows = [expected(np.asarray(row)) for row in BATCH]
+    np.testing.assert_allclose(call(BATCH[0])[0], rows[0], rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.vmap(call))(BATCH)[0], rows, rtol=1e-6)
 
 
-def check(call, expected, batch):
-    rows = [expected(np.asarray(row)) for row in batch]
-    np.testing.assert_allclose(call(batch[0])[0], rows[0], rtol=1e-6)
-    np.testing.assert_allclose(jax.jit(jax.vmap(call))(batch)[0], rows, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("function", "expected", "batch"), CASES + OUTSIDE, ids=lambda each: getattr(each, "__name__", "")
-)
-def test_launches_do_what_the_function_says_alone_and_for_each_element_of_a_batch(stand_in, function, expected, batch):
-    check(fresh(function), expected, batch)
+@pytest.mark.parametrize(("function", "expected"), RIGHT + OUTSIDE, ids=lambda each: getattr(each, "__name__", ""))
+def test_launches_do_what_the_function_says_alone_and_for_each_element_of_a_batch(stand_in, function, expected):
+    check(fresh(function), expected)
 
 
 @gpu
 @pytest.mark.parametrize("python_call", [False, True], ids=["recorded", "python"])
-@pytest.mark.parametrize(("function", "expected", "batch"), CASES, ids=lambda each: getattr(each, "__name__", ""))
-def test_on_a_gpu_too(function, expected, batch, python_call):
-    check(warp_callable(function, python_call=python_call), expected, jnp.asarray(np.asarray(batch)))
+@pytest.mark.parametrize(("function", "expected"), RIGHT, ids=lambda each: getattr(each, "__name__", ""))
+def test_on_a_gpu_too(function, expected, python_call):
+    check(warp_callable(function, python_call=python_call), expected)
 
 
 def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
@@ -132,9 +124,8 @@ def test_blocks_have_the_threads_that_the_launch_asks_for(stand_in):
     assert stand_in.launches == [(2, 32), (1, 256), (5, 64)]
 
 
-@pytest.mark.parametrize("function", [cases.sorts, cases.scans, outside.nested], ids=lambda each: each.__name__)
-def test_what_launches_alone_cannot_do_is_called_in_python(stand_in, function):
-    calls = [call_in(fresh(each), X) for each in (function, outside.adds_data)]
+def test_what_launches_alone_cannot_do_is_called_in_python(stand_in):
+    calls = [call_in(fresh(each), X) for each in (outside.nested, outside.adds_data)]
     assert [type(call.compiled("cpu").load()) for call in calls] == [HostPlan, DevicePlan]
 
 

@@ -1,4 +1,4 @@
-"""jax_kernel: launch dimensions, shapes of outputs, in/out arguments, and what a single call may set.
+"""jax_kernel: types of arrays and values, launch dimensions, shapes of outputs, and what a single call may set.
 
 Warp's own jax_kernel gives the same results for the same calls, where it runs on the CPU.
 """
@@ -112,11 +112,6 @@ def test_the_gradient_of_nothing_is_zero():
     np.testing.assert_array_equal(x, jnp.zeros(4))
 
 
-@kernels.forward_only
-def without_indices(x: kernels.VECTOR, out: kernels.VECTOR):
-    out[0] = x[0]
-
-
 def clears(x: kernels.VECTOR, out: kernels.VECTOR):
     out.zero_()
 
@@ -139,11 +134,6 @@ class TestInThePlaceOfWarpsOwn:
 
     @pytest.mark.parametrize("make", [WARPS_OWN, bridge.jax_kernel])
     def test_what_both_refuse(self, make):
-        for block_dim in (True, "8"):
-            with pytest.raises(TypeError, match="block_dim must be an integer or None"):
-                make(kernels.scale, block_dim=block_dim)
-        with pytest.raises(ValueError, match="block_dim must be positive"):
-            make(kernels.scale, block_dim=0)
         differentiable = make(kernels.polar, num_outputs=2, launch_dims=3, enable_backward=True)
         for name, value in {"launch_dims": 3, "vmap_method": "sequential"}.items():
             with pytest.raises(TypeError, match=f"{name} cannot be overridden per-call"):
@@ -156,21 +146,13 @@ class TestInThePlaceOfWarpsOwn:
         with pytest.raises(ValueError, match=huge[1]):
             jax.eval_shape(make(REVERSE, output_dims=1), jax.ShapeDtypeStruct(huge[:1], np.float32))
 
-    @pytest.mark.parametrize("make", [WARPS_OWN, bridge.jax_kernel])
-    def test_a_kernel_without_indices_has_any_number_of_threads(self, make):
-        x = jax.ShapeDtypeStruct((4,), np.float32)
-        assert len(jax.eval_shape(make(without_indices, launch_dims=2**31 + 1, output_dims=1), x)) == 1
-
     @pytest.mark.parametrize("make", [(WARPS_OWN, wp.jax_callable), (bridge.jax_kernel, bridge.warp_callable)])
     def test_equal_wrappers_are_the_same_object(self, make):
         of_kernel, of_function = make
         assert of_kernel(kernels.scale) is of_kernel(kernels.scale, in_out_argnames=[])
-        assert of_kernel(kernels.scale) is not of_kernel(kernels.scale, block_dim=64)
         assert of_kernel(kernels.scale) is not of_kernel(kernels.scale, enable_backward=False, launch_dims=4)
         call = of_function(clears, graph_mode=2, stage_in_argnames=["x"])
         assert call is of_function(clears, graph_mode=wp.JaxCallableGraphMode.WARP, stage_in_argnames=["x"])
-        assert call is not of_function(clears)
-        assert (call.graph_mode, call.stage_in_argnames) == (wp.JaxCallableGraphMode.WARP, {"x"})
         assert of_function(clears).graph_mode is wp.JaxCallableGraphMode.JAX
 
     @pytest.mark.parametrize("make", [(WARPS_OWN, wp.jax_callable), (bridge.jax_kernel, bridge.warp_callable)])
@@ -183,3 +165,51 @@ class TestInThePlaceOfWarpsOwn:
 
     def test_parameters_have_the_names_and_the_order_of_warps_own(self):
         assert list(inspect.signature(bridge.jax_kernel).parameters)[: len(PARAMETERS)] == PARAMETERS
+
+
+def random_bits(dtype, shape):
+    """Any bits, NaN of every kind among them."""
+    bits = np.random.default_rng(0).bytes(int(np.prod(shape)) * jnp.dtype(dtype).itemsize)
+    if dtype == "bool":
+        return np.frombuffer(bits, np.uint8).reshape(shape) % 2 == 1
+    return np.frombuffer(bits, jnp.dtype(dtype)).reshape(shape)
+
+
+class TestArrays:
+    @pytest.mark.parametrize("name", kernels.ELEMENTS)
+    def test_every_dtype_passes_bit_for_bit_and_elements_are_the_last_dimensions(self, x64, name):
+        element = kernels.ELEMENTS[name]
+        dtype = name if name in kernels.SCALARS else element._wp_scalar_type_.__name__
+        x = random_bits(dtype, (37, *getattr(element, "_shape_", ())))
+        (result,) = jax_kernel(kernels.REVERSE[name])(x)
+        assert result.dtype == x.dtype
+        assert np.asarray(result).tobytes() == x[::-1].tobytes()
+
+    def test_a_generic_kernel_serves_several_dtypes_of_one_wrapper(self, x64):
+        call = jax_kernel(kernels.scale_any)
+        for dtype in ("float32", "int32", "float64", "float32"):
+            (result,) = call(jnp.arange(4, dtype=dtype), 3)
+            assert result.dtype == dtype
+            np.testing.assert_array_equal(result, [0, 3, 6, 9])
+        matrices = jnp.arange(8.0, dtype="float32").reshape(2, 2, 2)
+        np.testing.assert_array_equal(call(matrices, 0.5)[0], matrices / 2)
+
+
+class TestValues:
+    NAMES = ("float32", "int32", "bool", "int8", "uint8", "int64", "uint64", "float16")
+    EXTREMES = (-1.5, -(2**31), True, -128, 255, -(2**53), 2**63, 65504.0)
+
+    @pytest.mark.parametrize("wrap", [lambda name: getattr(wp, name), lambda name: np.dtype(name).type])
+    def test_numbers_of_any_library(self, x64, wrap):
+        given = [wrap(name)(value) for name, value in zip(self.NAMES, self.EXTREMES, strict=True)]
+        assert jax_kernel(kernels.values, launch_dims=1, output_dims=8)(*given)[0].tolist() == list(self.EXTREMES)
+
+    @pytest.mark.parametrize(
+        ("vector", "matrix", "half"),
+        [(np.float32, np.float32, np.float16), (wp.vec3, wp.mat33, wp.vec3h), (list, list, list)],
+        ids=["arrays", "Warp's vectors", "lists"],
+    )
+    def test_vectors_and_matrices(self, vector, matrix, half):
+        given = vector([1.0, 2.0, 3.0]), matrix(np.arange(9.0).reshape(3, 3).tolist()), half([0.5, 1.5, 2.5])
+        call = jax_kernel(kernels.composites, launch_dims=1, output_dims=4)
+        assert call(*given, np.arange(6.0).reshape(2, 3))[0].tolist() == [3.0, 2.0, 1.5, 2.0]

@@ -11,10 +11,9 @@ import pytest
 from bridge import LaunchError
 from bridge.cuda.launch_shape import LaunchShape
 from bridge.ffi.cuda import driver
-from bridge.ffi.cuda.devices import Limits
 from bridge.languages.warp import cuda_plan as device
-from bridge.languages.warp.generated import generated
-from bridge.languages.warp.packing import Layout, PackedLaunch
+from bridge.languages.warp.generated import PackedLaunch, generated
+from bridge.languages.warp.operations import Layout
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -76,33 +75,23 @@ class TestChecks:
     """What is found out when a kernel has been loaded on the devices."""
 
     @pytest.fixture
-    def check(self, monkeypatch):
+    def shape(self, monkeypatch):
         monkeypatch.setattr(driver, "current", lambda ordinal: contextlib.nullcontext())
-        monkeypatch.setattr(driver, "allow_shared_bytes", lambda function, size: None)
-        monkeypatch.setattr(driver, "limits", lambda function, ordinal: Limits())
-        monkeypatch.setattr(driver, "static_shared_bytes", lambda function: 100)
+        monkeypatch.setattr(device, "check_launch", lambda *_: None)
 
-        def run(dims=(1000,), block_dim=256, backward=False, **hooks):
-            hooks = SimpleNamespace(**{"forward_smem_bytes": 0, "backward_smem_bytes": 0, **hooks})
-            one = PackedLaunch(None, hooks, block_dim, 1, (), Layout((), (), ()), ())
-            launch = SimpleNamespace(dims=dims, backward=backward)
-            kernel = SimpleNamespace(key="k", grid_stride=True)
-            made = device.device_launch(kernel, launch, {0: one, 1: one})
-            return LaunchShape(made.grid, made.block, made.shared_bytes)
+        def of(backward, **hooks):
+            code = SimpleNamespace(kernel=SimpleNamespace(key="k", grid_stride=True), threads=128)
+            one = PackedLaunch(None, SimpleNamespace(**hooks), 1, b"", Layout((), (), ()), ())
+            made = device.device_launch(code, (100, 3), backward, {0: one, 1: one})
+            return made.grid, made.block, made.shared_bytes
 
-        return run
+        return of
 
-    def test_the_launch_has_the_block_and_the_shared_memory_that_warp_compiled(self, check):
+    def test_the_launch_has_the_block_and_the_shared_memory_that_warp_compiled(self, shape):
         hooks = {"forward_smem_bytes": 1000, "backward_smem_bytes": 3000}
-        assert check((100, 3), 128, **hooks) == LaunchShape((3, 1, 1), (128, 1, 1), 1000)
-        assert check((100, 3), 128, backward=True, **hooks) == LaunchShape((3, 1, 1), (128, 1, 1), 3000)
+        for backward, shared in ((False, 1000), (True, 3000)):
+            assert shape(backward, **hooks) == ((3, 1, 1), (128, 1, 1), shared)
 
-    @pytest.mark.parametrize(
-        ("launch", "error", "message"),
-        [({"block_dim": 2048}, LaunchError, "2048 threads, but this kernel can have at most 1024"),
-         ({"forward_smem_bytes": 49_100}, LaunchError, "needs 49100 bytes of dynamic and 100 of static shared"),
-         ({"det_launch_meta": SimpleNamespace(needs_deterministic=True)}, LaunchError, "Warp's deterministic mode")],
-    )  # fmt: skip
-    def test_a_launch_that_cannot_be(self, check, launch, error, message):
-        with pytest.raises(error, match=message):
-            check(**launch)
+    def test_a_launch_in_the_deterministic_mode_is_refused(self, shape):
+        with pytest.raises(LaunchError, match="Warp's deterministic mode"):
+            shape(False, det_launch_meta=SimpleNamespace(needs_deterministic=True))

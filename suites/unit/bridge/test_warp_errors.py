@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from bridge import AbiError, KernelCompileError, KernelTypeError, LaunchError, PlatformError, SignatureError, jax_kernel
-from bridge.languages.warp import packing as launch
-from bridge.languages.warp.generated import generated
-from bridge.languages.warp.launches import WarpArgument, WarpLaunch
+from bridge.languages.warp.generated import generated, pack
+from bridge.languages.warp.operations import WarpArgument, WarpLaunch
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
@@ -29,10 +28,6 @@ def of_struct(x: kernels.VECTOR, pair: Pair, out: kernels.VECTOR):
     out[wp.tid()] = pair.first
 
 
-def of_structs(x: wp.array(dtype=Pair), out: kernels.VECTOR):
-    out[wp.tid()] = x[0].first
-
-
 def of_indexed(x: wp.indexedarray(dtype=float), out: kernels.VECTOR):
     out[wp.tid()] = x[0]
 
@@ -41,7 +36,6 @@ def of_indexed(x: wp.indexedarray(dtype=float), out: kernels.VECTOR):
     ("function", "message"),
     [
         (of_struct, "parameter 'pair' is of the type .*Pair, which no JAX value has"),
-        (of_structs, "parameter 'x' is of the type .*Pair"),
         (of_indexed, "parameter 'x' is of the type indexedarray"),
     ],
 )
@@ -109,7 +103,7 @@ class TestUnknownWarp:
 
         monkeypatch.setattr(wp, "launch", recording)
         with pytest.raises(AbiError, match=rf"not understand warp-lang {re.escape(wp.__version__)}: {message}"):
-            launch.pack(generated(kernels.count1, "cpu", None), self.SPEC, "cpu", "cpu")
+            pack(generated(kernels.count1, "cpu", None), self.SPEC, wp.get_device("cpu"))
 
 
 class TestLargeArrays:

@@ -82,16 +82,6 @@ def sums_of_helpers(n: INDICES, x: VECTOR64, out: VECTOR64):
 
 
 @kernel
-def sums_of_vectors(n: INDICES, x: VECTOR64, out: VECTOR64):
-    r = wp.tid()
-    v = wp.vec3d()
-    for j in range(n[r]):
-        v[j % 3] += x[j] * x[j]
-        v += wp.vec3d(x[j], f64(0.0), f64(1.0))
-    out[r] = v[0] + v[2]
-
-
-@kernel
 def elements(n: INDICES, x: VECTOR64, out: VECTOR64):
     if wp.tid() == 0:
         for j in range(n[4]):
@@ -111,37 +101,9 @@ def square_of_a_sum(n: INDICES, x: VECTOR64, out: VECTOR64):
 
 
 @kernel
-def sum_in_a_quotient(n: INDICES, x: VECTOR64, out: VECTOR64):
-    r = wp.tid()
-    s = f64(0.0)
-    for j in range(n[r]):
-        s += x[j]
-    out[r] = f64(1.0) / s
-
-
-@kernel
-def product(n: INDICES, x: VECTOR64, out: VECTOR64):
-    r = wp.tid()
-    p = f64(1.0)
-    for j in range(n[r]):
-        p = p * x[j]
-    out[r] = p
-
-
-@kernel
 def product_in_a_helper(n: INDICES, x: VECTOR64, out: VECTOR64):
     r = wp.tid()
     out[r] = product_of(x, n[r])
-
-
-@kernel
-def minimum_by_if(n: INDICES, x: VECTOR64, out: VECTOR64):
-    r = wp.tid()
-    p = f64(100.0)
-    for j in range(n[r]):
-        if x[j] < p:
-            p = x[j]
-    out[r] = p
 
 
 @kernel
@@ -154,16 +116,6 @@ def sum_that_decides(n: INDICES, x: VECTOR64, out: VECTOR64):
             p += x[j] * x[j]
         s += x[j]
     out[r] = p
-
-
-@kernel
-def count_that_decides(n: INDICES, x: VECTOR64, out: VECTOR64):
-    r = wp.tid()
-    c = int(0)
-    for j in range(n[r]):
-        c += 1
-        if c > 2:
-            wp.atomic_add(out, r, x[j])
 
 
 @kernel
@@ -203,10 +155,9 @@ def sine_of_a_tile(n: INDICES, x: VECTOR64, out: VECTOR64):
     wp.tile_store(out, wp.tile_map(wp.sin, total), offset=r)
 
 
-RIGHT = [sums, sums_in_sums, sums_of_helpers, sums_of_vectors, elements]
+RIGHT = [sums, sums_in_sums, sums_of_helpers, elements]
 WRONG = [
-    square_of_a_sum, sum_in_a_quotient, product, product_in_a_helper, minimum_by_if, sum_that_decides,
-    count_that_decides, left_early, element_again, random_weights, sine_of_a_tile,
+    square_of_a_sum, product_in_a_helper, sum_that_decides, left_early, element_again, random_weights, sine_of_a_tile,
 ]  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("x64")

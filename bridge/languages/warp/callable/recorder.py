@@ -1,4 +1,4 @@
-"""Notes launches of Warp, and calls of its library, as operations that native code can repeat."""
+"""Notes launches of Warp as operations that native code can repeat."""
 
 from __future__ import annotations
 
@@ -19,38 +19,19 @@ import warp as wp
 from bridge.compat.warp import Threads, copy_of_data, home_of, kernels_of, library, struct_of
 from bridge.errors import RecordingError
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.native.addresses import c_function
 from bridge.kernel.arguments import ArrayType
-from bridge.languages.warp.callable.device_memory import launch_instead
-from bridge.languages.warp.dtypes import addresses_in
+from bridge.languages.warp.callable.device_memory import COPIES, FILLS, launch_instead
 from bridge.languages.warp.inputs import UNKNOWN, Uses
-from bridge.languages.warp.operations import ARGUMENTS, ITSELF, Operation
-from bridge.languages.warp.packing import Layout, laid_out
+from bridge.languages.warp.operations import ARGUMENTS, RecordedLaunch, RecordedOperation, block_of, laid_out
+from bridge.languages.warp.parameters import addresses_in
 from bridge.languages.warp.settings import block_dim_on
 
 ADVICE = "; pass python_call=True to call it in Python each time."
-
-_NOTED = {
-    "wp_memset_host": "w",
-    "wp_memtile_host": "wv",
-    "wp_memcpy_h2h": "wr",
-    "wp_array_fill_host": "W.v",
-    "wp_array_copy_host": "WR",
-    **{f"wp_array_scan_{kind}_host": "rw" for kind in ("int", "int64", "float", "double")},
-    **{f"wp_array_sum_{kind}_host": "rw" for kind in ("float", "double")},
-    **{f"wp_array_inner_{kind}_host": "rrw" for kind in ("float", "double")},
-    **{f"wp_radix_sort_pairs_{kind}_host": "ww" for kind in ("int", "uint", "int64", "uint64", "float", "double")},
-}
-"""Functions of Warp's library that are repeated, with what they do with the memory of their arguments: read or write
-it, or, in capitals, of the array that they describe; ``v`` is a value in memory of its own. The others are numbers."""
 
 _HARMLESS = re.compile(
     r"wp_(is|get)_.*|.*_(is|get|has|destroy)_.*|wp_cuda_context_.*|wp_alloc_tracker_.*|wp_free_.*|.*_bits.*"
 )
 """The functions that only tell something, or free what exists already."""
-
-_USES = {"r": frozenset({"load"}), "w": frozenset({"store"})}
-
 
 CONSTANT = -1
 """Stands in the place of the number of a buffer for the memory of data that a function makes an array of."""
@@ -62,43 +43,6 @@ _constants: dict[bytes, int] = {}
 """Addresses of the data that functions make arrays of. They stay, because the programs that read them stay."""
 
 
-@dataclass(frozen=True)
-class RecordedLaunch:
-    """What is known of a launch besides the memory of its arguments.
-
-    Attributes:
-        kernel: The kernel.
-        backward: Launch its adjoint.
-        threads: Threads in all, on CUDA.
-        block_dim: Threads of a block that are asked for; None for Warp's default.
-        bounds: The launch bounds on CUDA. The bounds on the CPU, of the same size, begin the memory of the arguments.
-        layout: What is where in this memory.
-    """
-
-    kernel: wp.Kernel = field(repr=False)
-    backward: bool
-    threads: int
-    block_dim: int | None
-    bounds: bytes
-    layout: Layout
-
-
-@dataclass(frozen=True)
-class Recorded(Operation):
-    """One launch, or call of a C function, that was noted.
-
-    Attributes:
-        touched: The buffer of each argument that leads to one, with the position of the kernel's parameter or the use.
-            None stands for memory that is no buffer.
-        launch: What else is known, if it is a launch.
-        on_cuda: The launches that do on CUDA what a function does on the CPU; None if there are none.
-    """
-
-    touched: tuple[tuple[int | None, int | Uses], ...] = ()
-    launch: RecordedLaunch | None = None
-    on_cuda: tuple[Recorded, ...] | None = None
-
-
 @dataclass
 class WarpRecorder:
     """Notes what one function does, in the thread that makes this object."""
@@ -107,7 +51,7 @@ class WarpRecorder:
     thread: int = field(default_factory=threading.get_ident)
     refused: str | None = None
     ranges: list[tuple[int, int]] = field(default_factory=list)
-    operations: list[Recorded] = field(default_factory=list)
+    operations: list[RecordedOperation] = field(default_factory=list)
     alive: list[Any] = field(default_factory=list)
     freed: list[int] = field(default_factory=list)
     memory: list[Any] = field(default_factory=list)
@@ -142,8 +86,8 @@ class WarpRecorder:
             return functools.partial(self._allocate, function)
         if name == "wp_free_host":  # later: no two temporaries share an address
             return self.freed.append
-        if name in _NOTED:
-            return functools.partial(self._note, name, function)
+        if name in FILLS + COPIES:
+            return functools.partial(self._move, name)
         return function if _HARMLESS.fullmatch(name) else functools.partial(self._refuse_native, name)
 
     def _allocate(self, allocate: Any, size: int, *more: Any) -> Any:
@@ -153,35 +97,21 @@ class WarpRecorder:
         return address
 
     def _refuse_native(self, name: str, *_: Any) -> None:
-        self.refuse(
-            f"it calls Warp's {name}, which neither launches a kernel nor zeroes, fills, copies, scans, sums or sorts"
-        )
+        self.refuse(f"it calls Warp's {name}, which neither launches a kernel nor zeroes, fills or copies an array")
 
-    def _note(self, name: str, function: Any, *arguments: Any) -> bool:
-        block = _Block()
-        touched: list[tuple[int | None, int | Uses]] = []
-        for index, argument in enumerate(arguments):
-            kind = _NOTED[name][index : index + 1] or "."
-            if kind == ".":
-                block.words[index] = int(argument)
-            elif kind in "rw":
-                block.words[index] = int(argument)
-                touched.append((self.point_at(block, index, int(argument), name), _USES[kind]))
-            elif kind == "v":
-                value = bytes(getattr(argument, "contents", argument))
-                self.refuse_addresses("a value", value)
-                block.point(index, block.put(value))
-            else:
-                descriptor = argument.contents
-                at = block.put(bytes(descriptor))
-                block.point(index, at)
-                found = self.fill_in(block, at, type(descriptor), bytes(descriptor), name)
-                touched += [(each, _USES[kind.lower()]) for each in found]
-        done, self.operations, homes = self.operations, [], dict(self.homes)
-        launches = tuple(self.operations) if launch_instead(name, self.alignment, arguments) else None
-        self.operations, self.homes = done, homes
-        entry = c_function(function)
-        self.operations.append(Recorded(name, entry, *block.finished(), touched=tuple(touched), on_cuda=launches))
+    def _move(self, name: str, *arguments: Any) -> bool:
+        """Launches kernels in the place of a function of Warp's library that zeroes, fills or copies."""
+        for each in arguments[: 2 if name in COPIES else 1]:
+            address = each.contents.data if hasattr(each, "contents") else each
+            if self.place(address) is not None or address in _constants.values():
+                continue
+            if (array := self.owner(address)) is None:
+                self.refuse(f"{name} got memory of no array that Warp knows. Pass the array as an argument")
+            self.meet(array)
+        homes = dict(self.homes)
+        if not launch_instead(name, self.alignment, arguments):
+            self.refuse("it fills or copies an array with indices, or with more than four strides")
+        self.homes = homes  # the launches were on arrays of the CPU at these addresses
         return True
 
     def threads_of(self, _: Any, asked: int | None) -> Threads:
@@ -207,7 +137,9 @@ class WarpRecorder:
 
     def alignment(self, address: int) -> int:
         """The bytes that an address is a multiple of in each call."""
-        index, offset = self.place(address) or (0, 1)
+        if (place := self.place(address)) is None:
+            return address  # memory from outside stays where it is
+        index, offset = place
         return math.gcd(self.alignments[index], offset)
 
     def bounds_of(self, build: Callable[..., Any], dim: Sequence[int], *more: Any) -> Any:
@@ -233,19 +165,21 @@ class WarpRecorder:
         if hooks.forward is not self:
             self.refuse(f"{kernel.key} is launched by a command that is older than this call. Use warp.launch")
         on_cuda = self.bounds[id(bounds)][1]
-        block, count = _Block(), len(kernel.adj.args)
-        content, layout = laid_out(bounds, arguments, count)
-        start = block.put(content)
-        for index, at in enumerate((0, *layout.structs)):
-            block.point(index, start + at)
+        content, layout = laid_out(bounds, arguments, len(kernel.adj.args))
+        words, patches = block_of(content, layout)
         touched: list[tuple[int | None, int | Uses]] = []
         for index, (argument, at) in enumerate(zip(arguments, layout.offsets[1:], strict=True)):
-            kind = type(argument)
-            found = self.fill_in(block, start + at, kind, bytes(argument))
-            is_plain = hasattr(kind, "grad") and index < count
-            touched += [(each, index if is_plain else UNKNOWN) for each in found]
+            kind, memory = type(argument), bytes(argument)
+            use = index if hasattr(kind, "grad") and index < len(kernel.adj.args) else UNKNOWN
+            for byte in addresses_in(kind):
+                if address := int.from_bytes(memory[byte : byte + WORD_BYTES], "little"):
+                    word = ARGUMENTS + (at + byte) // WORD_BYTES
+                    touched.append((self.point_at(words, patches, word, address), use))
+            self.refuse_addresses(memory, set(addresses_in(kind)))
         launch = RecordedLaunch(kernel, adjoint, int(on_cuda.size), hooks.block.asked, bytes(on_cuda), layout)
-        self.operations.append(Recorded(kernel.key, 0, *block.finished(), touched=tuple(touched), launch=launch))
+        self.operations.append(
+            RecordedOperation(kernel.key, 0, tuple(words), tuple(patches), touched=tuple(touched), launch=launch)
+        )
 
     def place(self, address: int) -> tuple[int, int] | None:
         """The buffer that holds an address, or ends there, and the offset in it."""
@@ -254,21 +188,14 @@ class WarpRecorder:
         )
         return next(found, None)
 
-    def point_at(self, block: _Block, word: int, address: int, name: str | None) -> int | None:
-        """Patches a word of the block with an address; returns the buffer, or None for memory from outside.
-
-        The function of Warp's library called ``name`` got only the address, so the array is looked for here.
-        """
-        if (place := self.place(address)) is not None:
-            block.patches.append((word, *place))
-            return place[0]
-        if address in _constants.values():
-            return CONSTANT
-        if name and (array := self.owner(address)) is None:
-            self.refuse(f"{name} got memory of no array that Warp knows. Pass the array as an argument")
-        elif name:
-            self.meet(array)
-        return None
+    def point_at(self, words: list[int], patches: list[tuple[int, int, int]], word: int, address: int) -> int | None:
+        """Writes an address, or patches the word with it; returns the buffer, or None for memory from outside."""
+        if (place := self.place(address)) is None:
+            words[word] = address
+            return CONSTANT if address in _constants.values() else None
+        words[word] = 0
+        patches.append((word, *place))
+        return place[0]
 
     def meet(self, array: Any) -> None:
         """Keeps an array from outside, whose memory the recording uses where it is."""
@@ -280,15 +207,6 @@ class WarpRecorder:
             self.alive.append(array)
             home = home_of(array)
             self.homes[str(home)] = home
-
-    def fill_in(self, block: _Block, at: int, kind: Any, content: bytes, name: str | None = None) -> list[int | None]:
-        """Patches the addresses in memory of this C type; returns the buffers that they lead to."""
-        found: list[int | None] = []
-        for byte in addresses_in(kind):
-            if address := int.from_bytes(content[byte : byte + WORD_BYTES], "little"):
-                found.append(self.point_at(block, (at + byte) // WORD_BYTES, address, name))
-        self.refuse_addresses("an argument", content, set(addresses_in(kind)))
-        return found
 
     def branch(self, condition: Any, on_true: Any, on_false: Any, loop: bool, named: Mapping[str, Any]) -> None:
         """Notes ``warp.capture_if``, or ``warp.capture_while``: jumps around the operations of functions that run now.
@@ -311,12 +229,12 @@ class WarpRecorder:
 
     def jump(self, condition: Any, target: int) -> None:
         """Notes a jump, to be made always if there is no condition."""
-        block = _Block()
-        touched: list[tuple[int | None, int | Uses]] = []
+        words, patches = [0] * ARGUMENTS, list[tuple[int, int, int]]()
+        touched: list[tuple[int | None, Uses]] = []
         if condition is not None:
-            block.words[0] = condition.ptr
-            touched.append((self.point_at(block, 0, condition.ptr, "warp.capture_if"), _USES["r"]))
-        self.operations.append(Recorded("jump", 0, *block.finished(), target, tuple(touched)))
+            self.meet(condition)
+            touched.append((self.point_at(words, patches, 0, condition.ptr), frozenset({"load"})))
+        self.operations.append(RecordedOperation("jump", 0, tuple(words), tuple(patches), target, tuple(touched)))
 
     def make_constant(
         self, initialise: Callable[..., None], array: Any, data: Any, dtype: Any, shape: Any, *_: Any
@@ -333,37 +251,11 @@ class WarpRecorder:
         if content:
             core.wp_memcpy_h2h(array.ptr, _constants[content], len(content))
 
-    def refuse_addresses(self, what: str, content: bytes, known: Collection[int] = ()) -> None:
+    def refuse_addresses(self, content: bytes, known: Collection[int]) -> None:
         """Refuses memory that holds the address of an array, besides at these bytes: it is another one in a call."""
         for byte in range(0, len(content) - WORD_BYTES + 1, WORD_BYTES):
             address = int.from_bytes(content[byte : byte + WORD_BYTES], "little")
             if byte not in known and address and self.place(address) is not None:
-                self.refuse(f"{what} holds the address of an array as a number. Pass the array itself to the kernel")
-
-
-class _Block:
-    """The memory of one operation, while it is made."""
-
-    def __init__(self) -> None:
-        self.words = [0] * ARGUMENTS
-        self.patches: list[tuple[int, int, int]] = []
-        self._content = b""
-
-    def put(self, content: bytes) -> int:
-        """Adds memory; returns where it starts, in bytes."""
-        self._content += bytes(-len(self._content) % 16)
-        start = ARGUMENTS * WORD_BYTES + len(self._content)
-        self._content += content
-        return start
-
-    def point(self, index: int, byte: int) -> None:
-        """Makes an argument the address of a byte of the block."""
-        self.patches.append((index, ITSELF, byte))
-
-    def finished(self) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]:
-        """The words, without any address, and the patches."""
-        padded = self._content + bytes(-len(self._content) % WORD_BYTES)
-        words = [*self.words, *np.frombuffer(padded, np.int64).tolist()]
-        for word, *_ in self.patches:
-            words[word] = 0
-        return tuple(words), tuple(self.patches)
+                self.refuse(
+                    "an argument holds the address of an array as a number. Pass the array itself to the kernel"
+                )

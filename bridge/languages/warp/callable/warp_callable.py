@@ -13,23 +13,15 @@ import warp as wp
 
 from bridge.errors import KernelTypeError
 from bridge.ffi.kernel_call import bind
-from bridge.kernel.arguments import Outputs, Signature, check_arrays, check_known_shapes, check_vmap_method
-from bridge.kernel.definitions import DEFINITIONS, KernelCall
+from bridge.kernel.arguments import Outputs, Signature, check_arrays
+from bridge.kernel.definitions import DEFINITIONS, KernelCall, shared
 from bridge.kernel.references import references
 from bridge.kernel.wrapper import kernel_checks, says_its_call
-from bridge.languages.warp.callable.callable_language import (
-    LANGUAGE,
-    LikeKernel,
-    StaticValues,
-    WarpFunction,
-    precise,
-)
-from bridge.languages.warp.dtypes import numpy_dtype
-from bridge.languages.warp.parameters import Role, WarpParameter, concrete, parameters_of
-from bridge.languages.warp.planned import check_extents, output_shape
+from bridge.languages.warp.callable.recorded_function import LANGUAGE, StaticValues, WarpFunction, precise
+from bridge.languages.warp.parameters import Role, check_fits, concrete, parameters_of
+from bridge.languages.warp.planned import shapes_of
 from bridge.languages.warp.settings import check_warp, configured
-from bridge.languages.warp.warp_wrapper import Program, program, warp_wrapper
-from bridge.languages.warp.wrapper_options import StaticValue, WrapperOptions, check_output_dims
+from bridge.languages.warp.wrapper import StaticValue, WrapperOptions, program, warp_wrapper
 from bridge.table import LANGUAGES
 
 
@@ -60,8 +52,8 @@ def warp_callable(
 
     Args:
         func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then outputs. It
-            may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill, copy, scan, sum and sort arrays, make
-            temporaries with ``wp.zeros`` and ``wp.empty``, and arrays of data, which stay as they are when it is
+            may call ``wp.launch`` and ``wp.launch_tiled``, zero, fill and copy arrays, make temporaries
+            with ``wp.zeros`` and ``wp.empty``, and arrays of data, which stay as they are when it is
             traced, with ``wp.array``. ``wp.capture_while`` and ``wp.capture_if`` take functions, which run once. It may
             use arrays that are not passed: see below. It names no device, waits for no other thread that
             uses Warp, writes every element of its outputs, and does not write to its inputs. What it does depends only
@@ -107,8 +99,8 @@ def warp_callable(
     again, to see whether an array was replaced; a compiled program keeps its own. It cannot be exported, nor run on
     several devices if it writes to such an array.
 
-    On CUDA a function that calls ``capture_while`` or ``capture_if``, or sorts, scans, sums, or fills in values of more
-    than 128 bytes, is called in Python each time, as with ``python_call``.
+    On CUDA a function that calls ``capture_while`` or ``capture_if`` is called in Python each time, as with
+    ``python_call``. One that calls ``wp.utils.array_scan``, or sorts or sums so, needs ``python_call``.
 
     The function has no derivative; attach one as for :func:`bridge.numba_kernel`.
     """
@@ -123,9 +115,7 @@ def warp_callable(
     name = func.__name__
     labels, known = list(inspect.signature(func).parameters), references(func)
     try:
-        annotations = inspect.get_annotations(
-            func, eval_str=True, locals=known
-        )  # they may be text, and name a closure's
+        annotations = inspect.get_annotations(func, eval_str=True, locals=known)  # text may name a closure's variables
     except NameError as error:
         raise KernelTypeError(
             f"{name}({', '.join(labels)}): an annotation refers to {error.name!r}, which is unknown where it is "
@@ -137,7 +127,7 @@ def warp_callable(
             "parameter, as x: wp.array(dtype=float)."
         )
     arguments = [types.SimpleNamespace(label=label, type=annotations[label]) for label in labels]
-    like_kernel: Any = LikeKernel(name, func, types.SimpleNamespace(args=arguments))
+    like_kernel: Any = types.SimpleNamespace(key=name, func=func, adj=types.SimpleNamespace(args=arguments))
     parameters = parameters_of(like_kernel, num_outputs, in_out_argnames or ())
     refers = tuple(known.values())  # such as kernels, which another cell of a notebook may define again
     definition = DEFINITIONS.define(
@@ -145,18 +135,17 @@ def warp_callable(
         (id(func), parameters, tuple(map(id, refers))),
         lambda: WarpFunction(name, func, func, like_kernel, parameters, refers),
     )
-    check_vmap_method(vmap_method, name)
     if isinstance(output_dims, Mapping):  # Warp ignores in/out arguments there, and MJX names them
         in_out = {p.name for p in parameters if p.role is Role.IN_OUT}
         output_dims = {label: dims for label, dims in output_dims.items() if label not in in_out} or None
-    shapes = check_output_dims(name, parameters, output_dims)
-    like_kernel = definition.like_kernel
-    options = WrapperOptions(like_kernel, parameters, None, shapes, None, vmap_method, bool(has_side_effect))
+    options = WrapperOptions(definition.like_kernel, parameters, bool(has_side_effect))
+    options = options.having(output_dims=output_dims, vmap_method=vmap_method)
 
-    def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Program:
+    made_of = "warp_callable", id(definition), python_call, has_side_effect
+
+    def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Callable[..., list[jax.Array]]:
         call = functools.partial(_call, definition, python_call, has_side_effect, own, statics)
-        key = "warp_callable", id(definition), python_call, has_side_effect, statics, configured()
-        compiled: Any = program(own, key, call)
+        compiled: Any = program(own, (*made_of, statics, configured()), call)
 
         def run(*arrays: Any) -> Any:
             if not definition.outside:
@@ -166,18 +155,16 @@ def warp_callable(
 
         return run
 
-    return warp_wrapper(
-        options,
-        ("output_dims", "vmap_method"),
-        program_of,
-        types.SimpleNamespace(hashers=None),
-        ("warp_callable", id(definition), python_call, has_side_effect),
-        graph_mode=_graph_mode(graph_mode),
-        graph_cache_max=graph_cache_max,
-        in_out_argnames=tuple(in_out_argnames or ()),
-        stage_in_argnames=frozenset(stage_in_argnames or ()),
-        stage_out_argnames=frozenset(stage_out_argnames or ()),
-    )
+    attributes = {
+        "graph_mode": _graph_mode(graph_mode),
+        "graph_cache_max": graph_cache_max,
+        "in_out_argnames": tuple(in_out_argnames or ()),
+        "stage_in_argnames": frozenset(stage_in_argnames or ()),
+        "stage_out_argnames": frozenset(stage_out_argnames or ()),
+    }
+    module, named = types.SimpleNamespace(hashers=None), ("output_dims", "vmap_method")
+    make = functools.partial(warp_wrapper, options, named, program_of, module, attributes)
+    return shared((options.key, *made_of, *attributes.items()), make)
 
 
 def _graph_mode(given: Any) -> Any:
@@ -195,33 +182,23 @@ def _call(
     *arrays: Any,
 ) -> list[jax.Array]:
     """Calls the function with its arrays, inside of a trace."""
-    name, like_kernel, results = definition.name, definition.like_kernel, definition.results
-    names = [p.name for p in definition.inputs]
-    inputs = [jax.typeof(array) for array in arrays]
-    check_known_shapes(inputs, name)
+    name, like_kernel = definition.name, definition.like_kernel
+    names, inputs = [p.name for p in definition.inputs], [jax.typeof(array) for array in arrays]
     parameters = concrete(like_kernel, definition.parameters, inputs)
-    given = iter(statics)
-    wanted = [(next(given), p) for p in parameters if not p.is_array]
+    wanted = list(zip(statics, (p for p in parameters if not p.is_array), strict=True))
     for value, p in wanted:
         value.as_type(like_kernel, p)  # refuses what the parameter cannot hold
     values = tuple(value.as_type(like_kernel, precise(p)) for value, p in wanted)
-    types_of = dict(zip(names, inputs, strict=True))
-    shapes = {p.name: tuple(types_of[p.name].shape[: p.ndim]) for p in parameters if p.name in types_of}
-    first = next(iter(shapes.values()), ())
-    for p in parameters:
-        if p.role is Role.OUTPUT:
-            shapes[p.name] = output_shape(options, p, first, first, "the first array")
-        if p.is_array:
-            check_extents(name, p, shapes[p.name])
-    by_name = {p.name: p for p in parameters}
-    specs = [_spec(by_name[p.name], shapes[p.name]) for p in results]
+    shapes, _ = shapes_of(options, parameters, inputs, "the first array")
+    check_fits(name, parameters, shapes)
+    specs = [p.spec(shapes[p.name]) for p in parameters if p.role is not Role.INPUT]
     Outputs.of(specs, name).check_precision(name)
-    aliases = tuple((names.index(p.name), at) for at, p in enumerate(results) if p.role is Role.IN_OUT)
+    aliases = tuple((names.index(p.name), at) for at, p in enumerate(definition.results) if p.role is Role.IN_OUT)
     signature = Signature.of(name, inputs, specs, {index for index, _ in aliases}, with_extents=True)
     how, has_effect = StaticValues(values, python_call), bool(has_side_effect)
     if not python_call:
         how = definition.latest(how, signature)
-        has_effect |= has_side_effect is None and definition.recorded(how, signature)[0].writes_outside
+        has_effect |= has_side_effect is None and definition.recorded(how, signature).writes_outside
     made = KernelCall(
         name,
         tuple((spec.shape, spec.dtype) for spec in specs),
@@ -236,7 +213,3 @@ def _call(
         settings=configured(),
     )
     return bind(made.with_hidden_outputs(inputs), *arrays)[: len(specs)]
-
-
-def _spec(p: WarpParameter, shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((*shape, *(p.inner or ())), numpy_dtype(str(p.dtype)))

@@ -1,9 +1,12 @@
-"""Checks what is known of a call of a Warp kernel before its arrays: options, and values that are compiled in."""
+"""Makes the function that users of Warp call: of arrays, and of values that are compiled into the call."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,12 +16,10 @@ import warp as wp
 
 from bridge.compat.warp import scalar_of, shape_of, struct_of
 from bridge.errors import LaunchError, ParameterError, PlatformError, SignatureError
-from bridge.kernel.arguments import check_vmap_method, no_keywords
-from bridge.languages.warp.dtypes import MAX_DIMENSIONS, NAMES, SCALARS, numpy_dtype
-from bridge.languages.warp.parameters import STRUCT, Role, WarpParameter
-
-OPTIONS_OF_A_CALL = ("launch_dims", "output_dims", "vmap_method")
-"""Options that a single call may override."""
+from bridge.kernel.arguments import check_arrays, check_vmap_method, no_keywords, positional, with_names
+from bridge.kernel.definitions import PROGRAMS_KEPT, shared
+from bridge.languages.warp.parameters import MAX_DIMENSIONS, NAMES, SCALARS, STRUCT, Role, WarpParameter, numpy_dtype
+from bridge.languages.warp.settings import configured
 
 Dims = tuple[int, ...]
 OutputDims = tuple[tuple[str, Dims], ...] | None
@@ -34,23 +35,23 @@ class WrapperOptions:
     Attributes:
         kernel: The user's kernel; it may be generic.
         parameters: Its parameters.
-        launch_dims: Threads along each dimension; None to take the shape of the first array.
-        output_dims: Shapes of outputs that are not in/out arguments, in elements; None for the launch dimensions.
-        block_dim: Threads of a block; None for Warp's default.
-        vmap_method: As for :func:`bridge.numba_kernel`.
         has_side_effect: Run it even if nothing uses its results.
+        block_dim: Threads of a block; None for Warp's default.
         backward_asked: ``enable_backward`` is True. As in Warp, outputs then have the shape of the first array by
             default.
+        launch_dims: Threads along each dimension; None to take the shape of the first array.
+        output_dims: Shapes of outputs that are not in/out arguments, in elements; None for the launch dimensions.
+        vmap_method: As for :func:`bridge.numba_kernel`.
     """
 
     kernel: wp.Kernel
     parameters: tuple[WarpParameter, ...]
-    launch_dims: Dims | None
-    output_dims: OutputDims
-    block_dim: int | None
-    vmap_method: str | None
     has_side_effect: bool
+    block_dim: int | None = None
     backward_asked: bool = False
+    launch_dims: Dims | None = None
+    output_dims: OutputDims = None
+    vmap_method: str | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -74,16 +75,24 @@ class WrapperOptions:
                 f"{key}: {name} cannot be overridden per-call: {name} is not supported in a call when "
                 "enable_backward=True. Call jax_kernel again with another value."
             )
-        check_vmap_method(given.get("vmap_method"), key)
-        changes = {name: value for name, value in given.items() if value is not None}
+        return self.having(**given)
+
+    def having(self, **given: Any) -> WrapperOptions:
+        """A copy of these options with those that are given, unless they are None.
+
+        Raises:
+            SignatureError, LaunchError: One of them makes no sense.
+        """
+        name, changes = self.kernel.key, {option: value for option, value in given.items() if value is not None}
+        check_vmap_method(given.get("vmap_method"), name)
         if "launch_dims" in changes:
-            changes["launch_dims"] = check_dims(key, "launch_dims", changes["launch_dims"])
+            changes["launch_dims"] = _check_dims(name, "launch_dims", changes["launch_dims"])
         if "output_dims" in changes:
-            changes["output_dims"] = check_output_dims(key, self.parameters, changes["output_dims"])
+            changes["output_dims"] = _check_output_dims(name, self.parameters, changes["output_dims"])
         return replace(self, **changes)
 
 
-def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) -> Dims:
+def _check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) -> Dims:
     """Extents as a tuple of ints.
 
     Args:
@@ -108,15 +117,13 @@ def check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) ->
     return extents
 
 
-def check_output_dims(name: str, parameters: Sequence[WarpParameter], output_dims: Any) -> OutputDims:
-    """The shapes of the outputs from ``output_dims``: None, one shape for all, or a dict of shapes by name.
+def _check_output_dims(name: str, parameters: Sequence[WarpParameter], output_dims: Any) -> OutputDims:
+    """The shapes of the outputs from ``output_dims``: one shape for all, or a dict of shapes by name.
 
     Raises:
         SignatureError: A dict does not name exactly the outputs; in/out arguments have the shape that is passed.
         LaunchError: A shape is malformed.
     """
-    if output_dims is None:
-        return None
     expected = [parameter.name for parameter in parameters if parameter.role is Role.OUTPUT]
     if not isinstance(output_dims, Mapping):
         output_dims = dict.fromkeys(expected, output_dims)
@@ -126,7 +133,7 @@ def check_output_dims(name: str, parameters: Sequence[WarpParameter], output_dim
             f"{expected}."
         )
     return tuple(
-        (key, check_dims(name, f"output_dims[{key!r}]", output_dims[key], _MOST_OUTPUT_DIMS)) for key in expected
+        (key, _check_dims(name, f"output_dims[{key!r}]", output_dims[key], _MOST_OUTPUT_DIMS)) for key in expected
     )
 
 
@@ -225,3 +232,88 @@ def _bad_value(kernel: wp.Kernel, parameter: WarpParameter, value: Any) -> Signa
     return SignatureError(
         f"{kernel.key}: {parameter.name!r} is {value!r}, expected a value that {kind or 'a Warp type'}{inner} can hold."
     )
+
+
+Program = Callable[..., list[jax.Array]]
+
+
+def program(options: WrapperOptions, key: tuple[Any, ...], call: Program) -> Program:
+    """A function of arrays as a ``jax.jit`` function; the same for equal options and keys, so that it compiles once.
+
+    Args:
+        options: The kernel, or what stands for it, and how it is launched.
+        key: What else decides what the function does.
+        call: The function.
+    """
+    name, names = options.kernel.key, [parameter.name for parameter in options.passed if parameter.is_array]
+
+    def checked(*arrays: Any) -> list[jax.Array]:
+        check_arrays(arrays, name, names)
+        return call(*arrays)
+
+    return shared((options.key, *key), lambda: jax.jit(with_names(checked, name, names)))
+
+
+def warp_wrapper(
+    options: WrapperOptions,
+    named: Sequence[str],
+    program_of: Callable[[WrapperOptions, tuple[StaticValue, ...]], Program],
+    module: Any,
+    attributes: Mapping[str, Any],
+) -> Callable[..., list[jax.Array]]:
+    """A function of the parameters that are passed. It keeps the programs of its latest values, options and settings.
+
+    Args:
+        options: The kernel, or what stands for it, and how it is launched.
+        named: The options that a call may override.
+        program_of: The call with these options and values, as a ``jax.jit`` function of its arrays.
+        module: Has ``hashers``, which another object replaces when Warp's module changes.
+        attributes: Attributes of the function.
+    """
+    kernel, passed, name = options.kernel, options.passed, options.kernel.key
+    values = [(index, parameter) for index, parameter in enumerate(passed) if not parameter.is_array]
+    arrays = [index for index, parameter in enumerate(passed) if parameter.is_array]
+
+    programs, lock = dict[Any, Program](), threading.RLock()
+    usual: Any = None, None, None  # of the latest call without values and options: hashers, settings and program
+
+    def call(*args: Any, **given: Any) -> list[jax.Array]:
+        nonlocal usual
+        hashers, config, program = usual
+        # JAX itself takes a few microseconds for a call, so this is the shortest way for the commonest one.
+        if not given and module.hashers is hashers and configured() == config and len(args) == len(arrays):
+            return program(*args)  # type: ignore[no-any-return]
+        own = options.override(given, named) if given else options
+        if len(args) != len(passed):
+            raise SignatureError(
+                f"{name} got {len(args)} arguments, expected {len(passed)}: "
+                f"{', '.join(parameter.name for parameter in passed)}. Outputs are not passed."
+            )
+        hashers, config = module.hashers, configured()
+        statics = tuple([StaticValue.of(args[index], kernel, parameter) for index, parameter in values])
+        key = statics, config, own.key if given else None
+        with lock:
+            if usual[0] is not hashers:
+                programs.clear()
+                usual = hashers, None, None
+            program = programs.get(key)
+            if program is None:
+                if len(programs) >= PROGRAMS_KEPT:
+                    del programs[next(iter(programs))]
+                program = programs[key] = program_of(own, statics)
+            if not given and not values:
+                usual = hashers, config, program
+        return program(*[args[index] for index in arrays])
+
+    keywords = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None) for each in named]
+    signature = inspect.Signature([*positional([parameter.name for parameter in passed]), *keywords])
+    wrapper, of = _Wrapper(call), {**attributes, "__module__": kernel.func.__module__, "__doc__": kernel.func.__doc__}
+    vars(wrapper).update(of, __name__=name, __qualname__=name, __signature__=signature)
+    return wrapper
+
+
+class _Wrapper(functools.partial[Any]):
+    """The function that users get, with a short text."""
+
+    def __repr__(self) -> str:
+        return f"<kernel {vars(self)['__name__']}{vars(self)['__signature__']}>"
