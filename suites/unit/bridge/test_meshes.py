@@ -315,7 +315,10 @@ def test_debug_mode_warns_where_it_keeps_a_batch_whole(automatic):
     call = jax.jit(jax.vmap(add, (0, None)))
     rows, row = put(automatic, ROWS, "d"), put(automatic, ROW)
     assert call(rows, row).sharding.spec == P("d")
-    with debug_mode(), pytest.warns(GatherWarning, match="add is checked by debug mode and runs on a mesh with Auto"):
+    with (
+        debug_mode(),
+        pytest.warns(GatherWarning, match=r"add is watched \(by debug mode or tune\) and runs on a mesh with Auto"),
+    ):
         np.testing.assert_array_equal(call(rows, row), ROWS + ROW)
 
 
