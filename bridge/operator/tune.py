@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -27,16 +28,13 @@ class Search:
     def note(self, snapshot: Snapshot, question: Question, call: OperatorCall, platform: str, *args: Any) -> None:
         """Keeps the first call for each question, of those with the largest batch."""
         before = self.found.get(question)
-        if before is None or _elements(call) > _elements(before[1]):
+        if before is None or _batch(call) > _batch(before[1]):
             device = jax.local_devices(backend=platform)[0]
             self.found[question] = snapshot, replace(call, note=None), device, [np.array(arg) for arg in args]
 
 
-def _elements(call: OperatorCall) -> int:
-    elements = 1
-    for extent, _ in call.batches:
-        elements *= extent
-    return elements
+def _batch(call: OperatorCall) -> int:
+    return math.prod(extent for extent, _ in call.batches)
 
 
 searching = jax.make_user_context(None)
