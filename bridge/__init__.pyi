@@ -38,7 +38,9 @@ from bridge.languages.warp.callable.warp_callable import warp_callable as warp_c
 from bridge.languages.warp.jax_kernel import jax_kernel as jax_kernel
 from bridge.languages.warp.parameters import jaxinfo_to_warpinfo as jaxinfo_to_warpinfo
 from bridge.languages.warp.parameters import jaxtype_to_warptype as jaxtype_to_warptype
+from bridge.operator.choices import Choices as Choices
 from bridge.operator.registry import use_backend as use_backend
+from bridge.operator.tune import tune as tune
 from bridge.operator.xla_custom_kernel import XLACustomKernel as XLACustomKernel
 
 __version__: str

@@ -113,7 +113,7 @@ class CallPrimitive:
         if call.is_checked:
             # Not partitioned: JAX frees the callbacks of a part once the part is lowered, but XLA calls them later.
             if division.splittable and partitioned_context(ctx, division, mesh) is not None:
-                division.warn_of_no_split("is checked by debug mode")
+                division.warn_of_no_split("is watched (by debug mode or tune)")
             return None
         if call.has_side_effect:
             whole = whole_on_each_device(division, mesh)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -113,6 +114,8 @@ def selected_kernel(call: OperatorCall, platform: str, exported: bool) -> Functi
     selected = candidate_for(call.choice, platform, call.name)
     who = f"{call.name}, backend {selected.reference}"
     kernel = _kernel_of(call, selected, call.mode.inside(who))
+    if (note := call.note) is not None:
+        return _noted(kernel, functools.partial(note, call, platform))
     if not call.mode:
         return kernel
     if exported:
@@ -130,6 +133,14 @@ def selected_kernel(call: OperatorCall, platform: str, exported: bool) -> Functi
         return findings.reported(results)
 
     return checked
+
+
+def _noted(kernel: Function, note: Callable[..., None]) -> Function:
+    def run(*args: Any) -> list[Any]:
+        jax.debug.callback(note, *args)
+        return kernel(*args)
+
+    return run
 
 
 def _kernel_of(call: OperatorCall, candidate: Candidate, mode: Mode) -> Function:

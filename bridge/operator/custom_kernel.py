@@ -15,11 +15,13 @@ from bridge.debug.mode import current_mode
 from bridge.errors import BackendError, ParameterError, SignatureError
 from bridge.kernel.arguments import Outputs, check_arrays, parameter_names, with_names
 from bridge.operator.author_functions import check_fits
+from bridge.operator.choices import Question, Tuning, in_force, winners
 from bridge.operator.definition import OperatorDefinition
 from bridge.operator.derivatives import run
 from bridge.operator.operator_call import Choice, OperatorCall, Parameters, content_of
-from bridge.operator.registry import Explanation, Snapshot, canonical_platform, choose, preferred_backends
-from bridge.operator.tuning import Tuning, device_of, entrants, race
+from bridge.operator.registry import DEFAULT, Explanation, Snapshot, choose, preferred_backends
+from bridge.operator.tune import searching, settled
+from bridge.operator.tuning import device_of, measured
 
 KEPT = 1024
 """Compiled programs of one operator that are kept: the latest ones."""
@@ -41,7 +43,6 @@ class CustomKernel(OperatorDefinition):
             raise SignatureError(f"{name}: outs is {outs!r}, expected a function of the arrays and keyword parameters.")
         self._outs = outs
         self._has_side_effect = has_side_effect
-        self._winners: dict[tuple[str, Hashable], str] = {}  # replaced, never changed
 
     def __call__(self, *args: Any, outs: Any = None, backend: str | None = None, **parameters: Any) -> Any:
         """Runs the operator.
@@ -51,8 +52,8 @@ class CustomKernel(OperatorDefinition):
             outs: Shape and dtype of the results: a ``jax.ShapeDtypeStruct``, or a list or pytree of them. May be left
                 out if the operator has a function for it.
             backend: The backend to run, or ``"backend:configuration"``. By default, the one preferred by
-                :func:`bridge.use_backend`, or else the one that :meth:`tune` found for such a call, or else the default
-                of the platform.
+                :func:`bridge.use_backend`, or else the one of the surrounding :class:`bridge.Choices`, or else the one
+                that :meth:`tune` found for such a call, or else the default of the platform.
             **parameters: Static values for the generator; hashable.
 
         Returns:
@@ -104,8 +105,11 @@ class CustomKernel(OperatorDefinition):
         def program(*args: Any) -> Any:
             check(args)
             outputs = self._outputs(args, declared, static)
-            choice, _ = self._choice(snapshot, args, outputs, static, backend)
+            question = Question.of(self.name, args, outputs.specs, static)
+            choice, _ = self._choice(snapshot, question, backend)
             call = OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
+            if searching.value is not None and DEFAULT in preferred_backends(backend)[0]:
+                call = replace(call, note=functools.partial(searching.value.note, snapshot, question))
             if mode := current_mode():
                 kept.raise_all()
                 found = [snapshot.find(each, mode.reference) for each in snapshot.defaults if mode.reference]
@@ -115,15 +119,11 @@ class CustomKernel(OperatorDefinition):
 
         return jax.jit(with_names(program, self.name, names, variadic=True), inline=True)
 
-    def _choice(
-        self, snapshot: Snapshot, args: Sequence[Any], outputs: Outputs, static: Parameters, backend: str | None
-    ) -> tuple[Choice, Explanation]:
+    def _choice(self, snapshot: Snapshot, question: Question, backend: str | None) -> tuple[Choice, Explanation]:
         if not isinstance(backend, str | None):
             raise BackendError(f"{self.name}: backend is {backend!r}, expected the name of one, or None.")
         preferred, source = preferred_backends(backend)
-        question = _question(snapshot, args, outputs, static)
-        winners = {platform: winner for (platform, asked), winner in self._winners.items() if asked == question}
-        return choose(snapshot, preferred, source, winners)
+        return choose(snapshot, preferred, source, winners(question, (*in_force.value, *self._tunings)))
 
     def _outputs(self, args: Sequence[Any], declared: Outputs | None, static: Parameters) -> Outputs:
         if declared is None:
@@ -177,13 +177,12 @@ class CustomKernel(OperatorDefinition):
         is clearly faster.
 
         Calls of this operator that name no backend, with these shapes, dtypes and parameters, then use the winner,
-        until a kernel or default is registered, or :meth:`forget` is called. Under ``jax.vmap``, the shapes of one
-        element count. Programs that are already compiled do not change.
+        until a kernel or default is registered. Under ``jax.vmap``, the shapes of one element count. Programs that are
+        already compiled do not change. :func:`bridge.tune` chooses for a whole function and a block of code instead.
 
         The kernels run many times, also those with side effects.
 
-        A winner counts in this process. To use it in another one, or in each of the processes of one program, give
-        ``chosen.backend`` of the result to :meth:`set_default` there.
+        All processes of ``jax.distributed`` call this together. Process 0 times, and all get its choice.
 
         Args:
             *args: Arrays, as for a call.
@@ -198,12 +197,11 @@ class CustomKernel(OperatorDefinition):
             **parameters: As for a call.
 
         Returns:
-            The trial of each candidate, to read or to print.
+            The choice and the trial of each candidate, to read or to print.
 
         Raises:
             BackendError: No kernel is registered for the platform, or none of the requested ones; the backend to
-                compare with fails; no candidate is right; a kernel changes its inputs; or this is one of several
-                processes of ``jax.distributed``.
+                compare with fails; no candidate is right; or a kernel changes its inputs.
             SignatureError: As for a call; or an argument is traced, or the arguments lie on several devices.
         """
         check_arrays(args, self.name)
@@ -211,21 +209,13 @@ class CustomKernel(OperatorDefinition):
         arrays, device = device_of(args, self.name)
         static = self._static(parameters)
         outputs = self._outputs(arrays, None if outs is None else Outputs.of(outs, self.name), static)
-        platform, snapshot = canonical_platform(device.platform, self.name), self._snapshot
-        tried, reference = entrants(snapshot, platform, backends)
-        default = snapshot.find(platform, snapshot.defaults[platform])
+        snapshot = self._snapshot
         call = OperatorCall(self.name, (), outputs.specs, static, self._rules, self._has_side_effect)
-        trials = race(call, tried, reference, default, arrays, rtol)
-        made = Tuning(self.name, platform, device.device_kind, reference.reference, trials)
-        question = _question(snapshot, arrays, outputs, static)
-        self._winners = {**self._winners, (platform, question): made.chosen.backend}
+        question = Question.of(self.name, arrays, outputs.specs, static)
+        (made,) = settled(lambda: (measured(question, snapshot, call, device, arrays, backends, rtol),))
+        self._tunings = (made, *(each for each in self._tunings if each != made))
         self._change()
         return made
-
-    def forget(self) -> None:
-        """Drops all winners that :meth:`tune` has found for this operator."""
-        self._winners = {}
-        self._change()
 
     def explain(self, *args: Any, outs: Any = None, backend: str | None = None, **parameters: Any) -> Explanation:
         """Says which backend a call would run on each platform, and why; runs nothing.
@@ -244,13 +234,7 @@ class CustomKernel(OperatorDefinition):
         check_arrays(args, self.name)
         static = self._static(parameters)
         outputs = self._outputs(args, None if outs is None else Outputs.of(outs, self.name), static)
-        return self._choice(self._snapshot, args, outputs, static, backend)[1]
-
-
-def _question(snapshot: Snapshot, args: Iterable[Any], outputs: Outputs, static: Parameters) -> Hashable:
-    """What the winner of a call depends on."""
-    types = [(array.shape, array.dtype) for array in (*map(jax.typeof, args), *outputs.specs)]
-    return snapshot, tuple(types), static
+        return self._choice(self._snapshot, Question.of(self.name, args, outputs.specs, static), backend)[1]
 
 
 def _key_of(outs: Any, backend: Any, parameters: Mapping[str, Any]) -> Hashable:

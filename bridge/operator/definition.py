@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from bridge.errors import SignatureError
+from bridge.operator.choices import Tuning
 from bridge.operator.operator_call import Dimensions, Generator, Rule, Rules
 from bridge.operator.registry import Configurations, Snapshot, canonical_platform
 from bridge.table import Language, Standing
@@ -37,6 +38,7 @@ class OperatorDefinition:
         self._snapshot = Snapshot(name)
         self._rules = Rules()
         self._programs: dict[Any, Callable[..., Any]] = {}
+        self._tunings: tuple[Tuning, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what counts in this process only."""
@@ -135,7 +137,8 @@ class OperatorDefinition:
     ) -> None:
         """Replaces what is registered or declared, and then the programs that were made from it."""
         with self._lock:
-            self._snapshot = self._snapshot if snapshot is None else snapshot(self._snapshot)
+            if snapshot is not None:
+                self._snapshot, self._tunings = snapshot(self._snapshot), ()
             self._rules = self._rules if rules is None else rules(self._rules)
             self._programs = {}
 

@@ -173,6 +173,7 @@ class OperatorCall:
         batches: Extent and input axes of each surrounding ``vmap``, innermost first.
         mode: The debug mode in which it was traced.
         references: In a debug mode, the kernel to compare with, on each platform that has it.
+        note: While :func:`bridge.tune` looks for calls, takes the call, the platform and the arrays of each run.
     """
 
     name: str
@@ -184,6 +185,7 @@ class OperatorCall:
     batches: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
     mode: Mode = OFF
     references: Choice = ()
+    note: Callable[..., None] | None = None
 
     def __repr__(self) -> str:
         return f"{self.name}[{', '.join(f'{c.platform}: {c.reference}' for c in self.choice)}]"
@@ -201,8 +203,8 @@ class OperatorCall:
 
     @property
     def is_checked(self) -> bool:
-        """Whether debug mode checks it."""
-        return bool(self.mode)
+        """Whether debug mode or ``tune`` looks at its arrays."""
+        return bool(self.mode) or self.note is not None
 
     @property
     def may_be_split(self) -> bool:

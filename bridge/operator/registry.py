@@ -247,10 +247,10 @@ def choose(
         preferred: Backends, ``"backend:configuration"``, or ``"default"`` for the default of a platform. Each platform
             runs the first one that it has.
         source: Who prefers them.
-        winners: The winner of tuning for this call, by platform. It takes the default's place.
+        winners: The backend that was tuned for this call, by platform. It takes the default's place.
 
     Raises:
-        BackendError: No platform has a preferred backend, or nothing is registered at all.
+        BackendError: No platform has a preferred backend, nothing is registered at all, or a tuned backend is not.
     """
     choice, explanation = [], Explanation()
     for platform in sorted(snapshot.kernels):
@@ -279,6 +279,11 @@ def _choose_one(
         reference, reason = wish, source
         if wish == DEFAULT:
             reference, reason = (winner, "tuned") if winner else (snapshot.defaults[platform], "the default")
+            if snapshot.find(platform, reference) is None:
+                raise BackendError(
+                    f"{snapshot.name}: its choice for platform {platform!r} is {reference!r}, which is not registered "
+                    f"for it (registered: {snapshot.describe()}). Tune again, or register it with def_kernel."
+                )
         if (found := snapshot.find(platform, reference)) is not None:
             return found, reason
     return None

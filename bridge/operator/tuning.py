@@ -19,9 +19,10 @@ import numpy as np
 
 from bridge.debug.agreement import REFERENCE_BACKEND, disagreement
 from bridge.errors import BackendError, SignatureError
+from bridge.operator.choices import Question, Trial, Tuning
 from bridge.operator.derivatives import run
 from bridge.operator.operator_call import Candidate, OperatorCall
-from bridge.operator.registry import Snapshot
+from bridge.operator.registry import Snapshot, canonical_platform
 
 ROUNDS = 40
 LEAST_ROUNDS = 7
@@ -34,72 +35,12 @@ SAMPLE_S = 1e-3
 MOST_CALLS = 1 << 16
 
 
-@dataclass(frozen=True)
-class Trial:
-    """The trial of one candidate.
-
-    Attributes:
-        backend: Its name in a call: ``"backend"`` or ``"backend:configuration"``.
-        status: ``"chosen"``, ``"slower"``, ``"wrong"`` or ``"failed"``.
-        microseconds: Median time of a call; None if it was not timed.
-        p20: 20th percentile, in microseconds.
-        p80: 80th percentile, in microseconds.
-        reason: Why it is wrong or failed, or why the fastest one was not chosen.
-    """
-
-    backend: str
-    status: str
-    microseconds: float | None = None
-    p20: float | None = None
-    p80: float | None = None
-    reason: str | None = None
-
-    def __str__(self) -> str:
-        times = "" if self.microseconds is None else f" {self.microseconds:.4g} us ({self.p20:.4g}-{self.p80:.4g})"
-        return f"{self.backend}: {self.status}{times}" + (f", {self.reason}" if self.reason else "")
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """The result of :meth:`bridge.XLACustomKernel.tune`.
-
-    Attributes:
-        operator: The name of the operator.
-        platform: The platform of the arguments.
-        device_kind: The kind of device that the times are from.
-        compared_with: The backend whose results the others have to agree with: ``"jnp"``, or the first registered one.
-        trials: One for each candidate, in order of registration.
-    """
-
-    operator: str
-    platform: str
-    device_kind: str
-    compared_with: str
-    trials: tuple[Trial, ...]
-
-    @property
-    def chosen(self) -> Trial:
-        """The trial of the winner."""
-        return next(trial for trial in self.trials if trial.status == "chosen")
-
-    def __str__(self) -> str:
-        head = f"{self.operator} on {self.platform} ({self.device_kind}), compared with {self.compared_with}"
-        return "\n".join([head, *(f"  {trial}" for trial in self.trials)])
-
-
 def device_of(args: Sequence[Any], name: str) -> tuple[list[jax.Array], jax.Device]:
     """The arguments as arrays on a device, and that device.
 
     Raises:
-        BackendError: This is one of several processes, which would measure and choose each for itself.
         SignatureError: An argument is traced or no array, or they lie on several devices.
     """
-    if jax.process_count() > 1:
-        raise BackendError(
-            f"{name}: tune was called in process {jax.process_index()} of {jax.process_count()}, which might choose "
-            "another kernel than the others, but their programs must be the same. Tune in a single process, and call "
-            "set_default with its choice in all of them."
-        )
     for index, arg in enumerate(args):
         if isinstance(arg, jax.core.Tracer | jax.ShapeDtypeStruct):
             what = f"a traced value ({jax.typeof(arg)})" if isinstance(arg, jax.core.Tracer) else str(arg)
@@ -118,15 +59,43 @@ def device_of(args: Sequence[Any], name: str) -> tuple[list[jax.Array], jax.Devi
     return arrays, devices.pop()
 
 
-def entrants(
+def measured(
+    question: Question,
+    snapshot: Snapshot,
+    call: OperatorCall,
+    device: jax.Device,
+    args: Sequence[Any],
+    backends: Iterable[str] | None = None,
+    rtol: float | None = None,
+) -> Tuning:
+    """Checks and times the backends of an operator on a call.
+
+    Args:
+        question: The calls that the choice counts for.
+        snapshot: The kernels that are registered now.
+        call: The call, with any choice.
+        device: The device to run on.
+        args: Its arrays.
+        backends: Backends, or ``"backend:configuration"``; None for everything.
+        rtol: The relative tolerance of :mod:`bridge.debug.agreement`; None for its default.
+
+    Raises:
+        BackendError: See :func:`_entrants` and :func:`_race`.
+    """
+    platform = canonical_platform(device.platform, snapshot.name)
+    tried, reference = _entrants(snapshot, platform, backends)
+    default = snapshot.find(platform, snapshot.defaults[platform])
+    arrays = [jax.device_put(arg, device) for arg in args]
+    with jax.set_mesh(jax.sharding.Mesh([device], ("device",))):  # not the mesh of the user's block, if any
+        trials = _race(call, tried, reference, default, arrays, rtol)
+    chosen = next(trial.backend for trial in trials if trial.status == "chosen")
+    return Tuning(question, platform, device.device_kind, chosen, reference.reference, trials)
+
+
+def _entrants(
     snapshot: Snapshot, platform: str, backends: Iterable[str] | None
 ) -> tuple[tuple[Candidate, ...], Candidate]:
     """The candidates to try on a platform, and the one to compare them with.
-
-    Args:
-        snapshot: The kernels that are registered now.
-        platform: The platform of the arguments.
-        backends: Backends, or ``"backend:configuration"``; None for everything.
 
     Raises:
         BackendError: The platform has no kernel, or none of the requested ones.
@@ -193,7 +162,7 @@ class _Entrant:
         return len(self.samples_s) >= LEAST_ROUNDS and sum(self.samples_s) * self.calls >= LIMIT_S
 
 
-def race(
+def _race(
     call: OperatorCall,
     tried: Sequence[Candidate],
     reference: Candidate,
@@ -209,7 +178,7 @@ def race(
         reference: The candidate that gives the right results.
         default: The candidate to choose if no other one is clearly faster.
         args: Arrays on the device.
-        rtol: The relative tolerance of :mod:`bridge.debug.agreement`; None for its default.
+        rtol: See :func:`measured`.
 
     Raises:
         BackendError: The reference failed, no candidate is right, or a kernel changed its inputs.

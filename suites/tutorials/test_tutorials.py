@@ -2,10 +2,8 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -34,7 +32,7 @@ def run(path, **environment):
 
 @pytest.mark.parametrize("name", [path.stem for path in SCRIPTS if path.stem != "many_devices"])
 def test_it_runs_without_warnings_and_says_something(name):
-    """The network of many devices has a test of its own, below."""
+    """``suites/unit/bridge/test_two_processes.py`` runs the network of many devices."""
     assert run(Path(__file__).with_name(f"{name}.py")).strip()
 
 
@@ -46,22 +44,6 @@ def test_it_runs_without_warnings_and_says_something(name):
 def test_without_a_gpu_it_runs_on_the_cpu(name, said):
     path = next(path for path in SCRIPTS if path.stem == name)
     assert re.search(said, run(path, JAX_PLATFORMS="cpu"), flags=re.MULTILINE)
-
-
-def test_processes_that_jax_connects_share_a_network():
-    """Both say what one process says: the network does not depend on how many processes and devices share it."""
-    path = next(path for path in SCRIPTS if path.stem == "many_devices")
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        coordinator = f"localhost:{listener.getsockname()[1]}"
-    with ThreadPoolExecutor() as pool:
-        started = [
-            pool.submit(run, path, JAX_PLATFORMS="cpu", PROCESSES="2", PROCESS=number, COORDINATOR=coordinator)
-            for number in "01"
-        ]
-        alone = pool.submit(run, path, JAX_PLATFORMS="cpu")
-    expected = re.search(r"^2048 neurons.* spikes, mean.*$", alone.result(), re.M)[0]
-    assert all(expected in each.result() and "the same bits on one device" in each.result() for each in started)
 
 
 def test_no_name_hides_a_package():

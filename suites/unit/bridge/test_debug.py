@@ -197,7 +197,11 @@ class TestDevices:
         op.def_partitioning("i -> i", split="i")
         x = jax.device_put(jnp.tile(X, 8), NamedSharding(mesh, PartitionSpec("d")))
         found = pytest.raises(DebugError, match=r"did not write 2 of 48 elements.*first at \[46\]")
-        with found, only("outputs"), pytest.warns(GatherWarning, match="is checked by debug mode and runs on a mesh"):
+        with (
+            found,
+            only("outputs"),
+            pytest.warns(GatherWarning, match=r"is watched \(by debug mode or tune\) and runs on a mesh"),
+        ):
             jax.block_until_ready(jax.jit(lambda x: op(x))(x))
 
 

@@ -1,14 +1,16 @@
 """Checks how ``tune`` chooses a backend, and makes later calls use it."""
 
+import contextlib
 import ctypes
 import functools
+import json
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import BackendError, ParameterError, XLACustomKernel, use_backend
+from bridge import BackendError, Choices, ParameterError, SignatureError, XLACustomKernel, tune, use_backend
 from bridge.operator import tuning
 from bridge.operator.operator_call import Candidate
 
@@ -75,14 +77,14 @@ class TestTune:
         assert outcome.compared_with == "slow"
         op.def_jnp_kernel(slow)
         outcome = op.tune(X)
-        assert (outcome.compared_with, outcome.chosen.backend) == ("jnp", "fast")
+        assert (outcome.compared_with, outcome.backend) == ("jnp", "fast")
         trials = {trial.backend: trial for trial in outcome.trials}
         assert (trials["wrong"].status, trials["wrong"].microseconds) == ("wrong", None)
         assert "result 0: relative error above" in trials["wrong"].reason
         assert (trials["failing"].status, trials["failing"].reason) == ("failed", "RuntimeError: no such instruction")
         with pytest.raises(BackendError, match="no candidate gives a right result"):
             op.tune(X, backends=["wrong"])
-        assert op.tune(X, rtol=0.01, backends="wrong").chosen.backend == "wrong"
+        assert op.tune(X, rtol=0.01, backends="wrong").backend == "wrong"
 
     def test_the_default_is_kept_unless_another_is_clearly_faster(self):
         fastest, default = (Candidate("cpu", name, fast) for name in ("fastest", "default"))
@@ -129,7 +131,7 @@ class TestConfigurations:
             assert chosen(op) == "turning:long"
         outcome = op.tune(X, backends=["turning"])
         assert [trial.backend for trial in outcome.trials] == ["turning:long", "turning:short"]
-        assert chosen(op) == outcome.chosen.backend == "turning:short"
+        assert chosen(op) == outcome.backend == "turning:short"
         op.def_kernel("turning", "cpu", slow)
         assert op.defaults == {"cpu": "turning"}
 
@@ -149,7 +151,6 @@ class TestWinners:
             "a configuration": (lambda op: op.def_kernel("fast", "cpu", fast, configurations={"a": {}}), "slow"),
             "a further kernel": (lambda op: op.def_kernel("third", "cpu", fast), "slow"),
             "a default": (lambda op: op.set_default("cpu", "slow"), "slow"),
-            "forget": (lambda op: op.forget(), "slow"),
         }.values(),
     )
     def test_one_counts_while_what_it_depends_on_is_the_same(self, change, expected):
@@ -171,7 +172,109 @@ class TestWinners:
         assert str(op.explain(X)["cpu"]) == "cpu: slow (preferred by KERNEL_BRIDGE_BACKEND)"
 
 
-def test_tune_is_refused_in_one_of_several_processes(monkeypatch):
-    monkeypatch.setattr(jax, "process_count", lambda: 2)
-    with pytest.raises(BackendError, match=r"scale: tune was called in process 0 of 2, .* call set_default"):
-        operator().tune(X)
+def picky(outs, factor=2.0):
+    """Right for the first turn of the loop below only."""
+    return lambda x: jnp.where(x[0] == 1, factor, -factor) * x
+
+
+def differentiable(op):
+    op.def_vjp(lambda x, outs: (op(x), None), lambda saved, cotangents, outs: (op(cotangents[0], factor=3.0),))
+    return jax.grad(lambda x: op(x).sum())
+
+
+FUNCTIONS = {
+    "eager": (lambda op: op, []),
+    "jit": (lambda op: jax.jit(lambda x: op(op(x), factor=3.0)), [", factor=3.0"]),
+    "the first turn of a loop": (lambda op: lambda x: jax.lax.scan(lambda c, _: (op(c), 0), x, length=3), []),
+    "the branch that runs": (
+        lambda op: lambda x: jax.lax.cond(x[0] > 0, op, lambda x: op(x, factor=3.0), x),
+        [],
+    ),
+    "the largest batch": (lambda op: lambda x: (op(-x), jax.vmap(op)(x[None] * jnp.ones((3, 1)))), []),
+    "derivative": (differentiable, [", factor=3.0"]),
+    "no backend that is named": (lambda op: lambda x: (op(x), op(x[:2], backend="slow")), []),
+}
+
+
+class TestFunction:
+    """``bridge.tune`` finds the calls that run in a function."""
+
+    @pytest.mark.parametrize("case", FUNCTIONS)
+    def test_the_arrays_that_reach_each_call_decide(self, case):
+        (make, others), op = FUNCTIONS[case], operator()
+        op.def_kernel("picky", "cpu", picky)
+        op.def_kernel("fast", "cpu", failing)
+        choices = tune(make(op), X)
+        assert sorted(str(each.question) for each in choices.tunings) == [
+            f"scale(float32[4]{each})" for each in sorted(["", *others])
+        ]
+        assert next(each.backend for each in choices.tunings if not each.question.parameters) == "picky"
+        assert chosen(op) == "slow"
+
+    def test_what_it_cannot_tune(self):
+        op = operator()
+        program = jax.jit(op).lower(X).compile()
+        for function in (jnp.sin, program, functools.partial(op, backend="fast")):
+            with pytest.raises(SignatureError, match="tune found no call of an operator that ran"):
+                tune(function, X)
+
+
+class TestChoices:
+    @pytest.fixture
+    def op(self):
+        return operator()
+
+    @pytest.fixture
+    def choices(self, op):
+        return tune(op, X)
+
+    def test_a_program_counts_for_its_own_choices_only(self, op, choices):
+        @jax.jit
+        def function(x):
+            ran.append(chosen(op, x))
+            return op(x)
+
+        ran = []
+        for context in [contextlib.nullcontext(), choices, contextlib.nullcontext(), Choices.loads(choices.dumps())]:
+            with context:
+                np.testing.assert_array_equal(function(X), 2 * X)
+        assert ran == ["slow", "fast"]
+
+    def test_they_travel_as_json(self, op, choices):
+        text = choices.dumps()
+        row = {"operator": "scale", "arguments": ["float32[4]"], "results": ["float32[4]"], "parameters": {}}
+        row |= {"platform": "cpu", "device_kind": jax.devices("cpu")[0].device_kind, "backend": "fast"}
+        assert json.loads(text) == {"choices": [row]}
+        with Choices.loads(text) as loaded:
+            assert (loaded, chosen(op)) == (choices, "fast")
+            assert chosen(operator()) == "fast"
+            with use_backend("slow"):
+                assert chosen(op) == "slow"
+            with Choices.loads(text.replace("fast", "slow")):
+                assert str(op.explain(X)["cpu"]) == "cpu: slow (tuned)"
+            assert chosen(op) == "fast"
+        with Choices.loads(text.replace(row["device_kind"], "another")), Choices.loads(text.replace("scale", "other")):
+            assert str(op.explain(X)["cpu"]) == "cpu: slow (the default)"
+
+    def test_a_backend_that_is_not_registered_is_an_error(self, op, choices):
+        message = r"scale: its choice for platform 'cpu' is 'gone', which is not registered .* slow, fast\). Tune again"
+        with Choices.loads(choices.dumps().replace("fast", "gone")):
+            with pytest.raises(BackendError, match=message):
+                op(X)
+            assert op(X, backend="slow")[0] == 2
+
+    @pytest.mark.parametrize("text", ["{", "[]", '{"choices": [{}]}', '{"choices": [1]}', 3])
+    def test_other_text_is_an_error(self, text):
+        with pytest.raises(SignatureError, match=r"Choices.loads got .*, expected the text that Choices.dumps returns"):
+            Choices.loads(text)
+
+    def test_a_parameter_counts_by_its_text_without_addresses(self, op):
+        def activation(x):
+            return x
+
+        op.def_kernel("slow", "cpu", lambda outs, act: slow(outs))
+        op.def_kernel("fast", "cpu", lambda outs, act: fast(outs))
+        text = tune(functools.partial(op, act=activation), X).dumps()
+        assert " at " not in text
+        with Choices.loads(text):
+            assert chosen(op, act=activation) == "fast"
