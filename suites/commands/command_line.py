@@ -159,19 +159,13 @@ def _validate(options: argparse.Namespace) -> Exit:
 
 
 def _list(options: argparse.Namespace) -> Exit:
-    from suites.commands.listing import listing
-
-    return _show_table(options, listing)
-
-
-def _show_table(options: argparse.Namespace, make: Any) -> Exit:
-    """Shows the table of a selection, after requiring that its names exist."""
     from reports.render.page import Page, show
+    from suites.commands.listing import listing
     from suites.processes.preflight import require_sound
 
     selection = selection_of(options)
     require_sound(selection)
-    show(Page.of([make(selection)]), options)
+    show(Page.of([listing(selection)]), options)
     return Exit.FINE
 
 
