@@ -48,6 +48,8 @@ def said(capsys, *arguments):
         ("validate --resume none", "--resume none: no "),
         ("validate --jobs -1", "got -1, expected"),
         ("validate --part 0/4", "got 0/4, expected"),
+        ("validate --executor none:make", "No module named 'none'. Give a module and a function in it"),
+        ("validate --executor none:make --part 1/4", "--executor takes no --part"),
         # Of what a timing process refuses, one thing is enough: it asks the same function.
         ("bench none.py --processes 1", "none.py: there is no such file"),
         ("bench --resume none", "--resume none: no "),

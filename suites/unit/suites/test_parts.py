@@ -35,7 +35,8 @@ def recorded(folder, number, *arguments):
 
 def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, capsys, monkeypatch):
     Path("my_ops.py").write_text(TWO)
-    arguments = ["bench", "my_ops.py", "--size", "64", "--profile", "quick", "--processes", "1"]
+    names = ["--operator", "twice", "--operator", "thrice"]  # each part has cells of one of them
+    arguments = ["bench", "my_ops.py", *names, "--size", "64", "--profile", "quick", "--processes", "1"]
     parts = [str(recorded(folder, number, *arguments)) for number in (1, 2)]
     shows = capsys.readouterr().err.rpartition("show them again: kernel-bridge ")[2]
     monkeypatch.delenv(RUNS_VARIABLE)  # another process does not have it
