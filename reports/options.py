@@ -106,6 +106,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "device": {"choices": ("cpu", "cuda"), "default": "cpu", "help": "where the cells run (default: cpu)"},
     "profile": _PROFILE,
     "part": {"type": part, "metavar": "K/N", "help": "only the K-th of N even parts of the cells; merge joins them"},
+    "executor": {
+        "metavar": "MODULE:FUNCTION",
+        "help": "run parts on the executor that this function returns: anything with submit",
+    },
+    "missing": {"action": "store_true", "help": "print the commands that record the missing parts, and join nothing"},
     "resume": {"metavar": "RUN", "help": f"continue this recorded run: {RUN_HELP}"},
     "processes": {
         "type": whole(1, 256),

@@ -77,6 +77,11 @@ class RunFile:
         return bool(self.begins and self.end and not self.missing)
 
     @property
+    def lasting_problems(self) -> list[str]:
+        """The problems without that of a last line that a crash cut short, which may be written again."""
+        return [each for each in self.problems if each not in self.torn]
+
+    @property
     def idle_kernels(self) -> list[tuple[str, str]]:
         """Operator and backend of each kernel that can run here, and of which every cell was skipped."""
         ran = {_kernel(record.cell) for record in self.records if record.status is not Status.SKIPPED}

@@ -76,12 +76,13 @@ class RunWriter:
         self._has_begun = True
         self._began = time.monotonic()
 
-    def append(self, result: CellResult, run: Run | None = None) -> Record:
+    def append(self, result: CellResult, run: Run | None = None, *, time: str | None = None) -> Record:
         """Writes the record of one cell and returns it.
 
         Args:
             result: The result of the cell.
             run: For a cell on another device, the header to use instead of the writer's, with the same `run_id`.
+            time: When the cell ended: ISO 8601, UTC; by default now.
 
         Raises:
             RecordError: The result and the header contradict each other, JSON cannot hold a value, or the run has not
@@ -98,7 +99,7 @@ class RunWriter:
         record = Record(
             schema=SCHEMA,
             index=self._statuses.total(),
-            time=_now(),
+            time=time or _now(),
             run=header,
             **msgspec.structs.asdict(result),
         )

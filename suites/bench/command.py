@@ -7,18 +7,17 @@ place of the lost one. This process never runs a kernel, so nothing that a kerne
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import msgspec
 
-from reports import ReportError, Run, RunWriter, completed, find_run, judge, load_run, run_path
+from reports import ReportError, Run, RunWriter, completed, judge, load_run, run_path
 from suites.bench.groups import chunks, group_cells
 from suites.bench.process_pool import PoolError, ProcessPool, WorkerSpec
 from suites.bench.screen import Screen
 from suites.cells.selection import Selection, SelectionError
 from suites.processes import isolation
 from suites.processes.gpu_lock import GpuLock
-from suites.processes.resuming import RunLock, continued_header, load_for_resume
+from suites.processes.resuming import RunLock, continued_header, find_for_resume, load_for_resume
 from suites.processes.session_end import SessionEnd
 
 PROCESSES = 4
@@ -76,13 +75,9 @@ class _Session:
 
     def __init__(self, selection: Selection, resume: str | None) -> None:
         self.screen = Screen()
-        self._resume, self._path = resume, None
+        self._resume, self._path = resume, None if resume is None else find_for_resume(resume)
         self._lock, self._gpu = RunLock(), GpuLock()
-        if resume is not None:  # before any process starts
-            try:
-                self._path = find_run(resume)
-            except ReportError as error:
-                raise SelectionError(f"--resume {resume}: {error}") from error
+        if self._path is not None:  # before any process starts
             self._lock.take(self._path)
         self._writer: RunWriter | None = None
         self._left = 0
@@ -113,7 +108,7 @@ class _Session:
 
     def end(self, refusal: str | None = None, *, interrupted: bool = False) -> SessionEnd:
         """Returns how the session ended, and how many cells it did not reach."""
-        path = Path(self._writer.path) if self._writer else None
+        path = self._writer.path if self._writer else self._path if interrupted else None
         return SessionEnd(
             path=path if path and path.exists() else None, refusal=refusal, interrupted=interrupted, left=self._left
         )

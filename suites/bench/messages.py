@@ -137,10 +137,9 @@ class Conductor:
         self.running = SharedIndex(running)
 
     @classmethod
-    def of_environment(cls) -> Conductor | None:
-        """Returns the command that started this process; None if no command started it."""
-        descriptors = os.environ.get(VARIABLE)
-        return None if descriptors is None else cls(*map(int, descriptors.split(",")))
+    def of_environment(cls) -> Conductor:
+        """Returns the command that started this process."""
+        return cls(*map(int, os.environ[VARIABLE].split(",")))
 
     def send(self, event: Event) -> None:
         """Sends a message."""

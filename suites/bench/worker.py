@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -38,9 +39,6 @@ from suites.timing.timed_selection import timed_cells
 def main(arguments: Sequence[str]) -> int:
     """Obeys the command that started this process until its last order; returns the exit code."""
     conductor = Conductor.of_environment()
-    if conductor is None or len(arguments) != 1:
-        print("python -m suites.bench.worker is started by: kernel-bridge bench", file=sys.stderr)
-        return 3
     try:
         selection = msgspec.json.decode(arguments[0], type=Selection)
         cases = _open(selection, conductor)
@@ -57,8 +55,8 @@ def _open(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
     try:
         require_sound(selection)
         cases = timed_cells(selection)
-        if not (selection.part and not cases):  # a part may have no cell
-            require_runnable(selection, cases)
+        whole = replace(selection, part=None)  # a part may have no cell of an operator, or none at all
+        require_runnable(selection, timed_cells(whole) if selection.part else cases)
     except CatalogueError:
         raise
     except SelectionError as error:

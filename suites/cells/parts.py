@@ -8,23 +8,27 @@ from typing import TypeVar
 Group = TypeVar("Group", bound=Hashable)
 
 
-def share(weights: Mapping[Group, float], part: tuple[int, int] | None) -> set[Group]:
-    """Returns the groups of one part. Each group is in exactly one part, which is the same on every machine.
+def part_numbers(weights: Mapping[Group, float], count: int) -> dict[Group, int]:
+    """Returns the number of the part, from 1 to `count`, that each group is in; it is the same on every machine.
 
     The groups are taken in the order of their weight, the heaviest first. Each goes to the part with the least weight.
 
     Args:
         weights: The work of each group, such as its number of cells. Groups must be sortable.
-        part: The number of the part, from 1, and the number of parts; None for all groups.
+        count: The number of parts.
     """
-    if part is None:
-        return set(weights)
-    number, count = part
     loads = [0.0] * count
-    chosen = set()
+    numbers = {}
     for group in sorted(weights, key=lambda group: (-weights[group], group)):
         lightest = loads.index(min(loads))
         loads[lightest] += weights[group]
-        if lightest == number - 1:
-            chosen.add(group)
-    return chosen
+        numbers[group] = lightest + 1
+    return numbers
+
+
+def share(weights: Mapping[Group, float], part: tuple[int, int] | None) -> set[Group]:
+    """Returns the groups of a part, given as its number and the number of parts; all groups for None."""
+    if part is None:
+        return set(weights)
+    number, count = part
+    return {group for group, own in part_numbers(weights, count).items() if own == number}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,10 +78,8 @@ class Selection:
 
     def _words(self, prefix: str) -> list[str]:
         """Returns the options, without sources, device and profile, each with its prefix, as the user types them."""
-        by_option = {option: values for option, values in self.by_option().items() if option not in ("source", "peers")}
-        words = [word for option, values in by_option.items() for value in values for word in (prefix + option, value)]
-        words += [f"{prefix}part", part_text(self.part)] if self.part else []
-        return [*words, f"{prefix}peers"] if self.peers else words
+        words = option_words(self.by_option(), prefix)
+        return [*words, f"{prefix}part", part_text(self.part)] if self.part else words
 
     def arguments(self) -> list[str]:
         """Returns the same selection as options of the pytest plugin."""
@@ -111,6 +109,13 @@ def require_files(sources: Sequence[str]) -> None:
     for source in sources:
         if source.endswith(".py") and not Path(source).is_file():
             raise CatalogueError(f"{source}: there is no such file.")
+
+
+def option_words(by_option: Mapping[str, Sequence[str]], prefix: str) -> list[str]:
+    """Returns the values of :meth:`Selection.by_option`, without sources, as options, each with its prefix."""
+    named = {option: values for option, values in by_option.items() if option not in ("source", "peers")}
+    words = [word for option, values in named.items() for value in values for word in (prefix + option, value)]
+    return [*words, f"{prefix}peers"] if "peers" in by_option else words
 
 
 def part_text(part: tuple[int, int]) -> str:

@@ -19,7 +19,7 @@ from reports.cli import add_commands
 from reports.cli import run as run_report
 from reports.errors import ReportError
 from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_options
-from reports.records.store import RUNS_VARIABLE, find_run
+from reports.records.store import RUNS_VARIABLE
 from suites.cells.selection import Selection, SelectionError, require_files
 from suites.processes.interruption import INTERRUPTION
 
@@ -94,10 +94,14 @@ def selection_of(options: argparse.Namespace) -> Selection:
 def _bench(options: argparse.Namespace) -> Exit:
     selection = selection_of(options)
     _announce(f"timing the {selection.profile} profile on {options.device}; each kernel is checked first")
-    from suites.bench.command import bench
+    if options.executor:
+        from suites.commands.executor import run_on_executor
 
-    outcome = bench(selection, resume=options.resume, timeout_s=options.timeout, processes=options.processes)
-    outcome = _with_resumed_run(options, outcome)
+        outcome = run_on_executor(options, selection)
+    else:
+        from suites.bench.command import bench
+
+        outcome = bench(selection, resume=options.resume, timeout_s=options.timeout, processes=options.processes)
     if outcome.path is None:
         ended = "interrupted before a cell ended" if outcome.interrupted else "no cell ended"
         raise SelectionError(outcome.refusal or f"{ended}, so nothing was recorded.")
@@ -113,19 +117,24 @@ def _bench(options: argparse.Namespace) -> Exit:
 def _validate(options: argparse.Namespace) -> Exit:
     selection = selection_of(options)
     _announce(f"checking the {selection.profile} profile on {options.device}")
-    from suites.validate.command import Workers, validate
-
     to_page = options.format != "terminal"
-    outcome = validate(
-        selection,
-        Workers(options.jobs, options.timeout),
-        resume=options.resume,
-        verbose=options.verbose,
-        quietly=not (options.verbose or options.pytest),
-        seed=options.seed,
-        more=options.pytest,
-    )
-    outcome = _with_resumed_run(options, outcome)
+    if options.executor:
+        from suites.commands.executor import run_on_executor
+
+        outcome = run_on_executor(options, selection)
+    else:
+        from suites.validate.command import validate
+
+        outcome = validate(
+            selection,
+            jobs=options.jobs,
+            timeout_s=options.timeout,
+            resume=options.resume,
+            verbose=options.verbose,
+            quietly=not (options.verbose or options.pytest),
+            seed=options.seed,
+            more=options.pytest,
+        )
     if outcome.code == _USAGE_ERROR:
         return Exit.COULD_NOT_RUN  # pytest has said why
     if outcome.path is None or (outcome.refusal and not outcome.left):
@@ -146,19 +155,13 @@ def _validate(options: argparse.Namespace) -> Exit:
 
 
 def _list(options: argparse.Namespace) -> Exit:
-    from suites.commands.listing import listing
-
-    return _show_table(options, listing)
-
-
-def _show_table(options: argparse.Namespace, make: Any) -> Exit:
-    """Shows the table of a selection, after requiring that its names exist."""
     from reports.render.page import Page, show
+    from suites.commands.listing import listing
     from suites.processes.preflight import require_sound
 
     selection = selection_of(options)
     require_sound(selection)
-    show(Page.of([make(selection)]), options)
+    show(Page.of([listing(selection)]), options)
     return Exit.FINE
 
 
@@ -169,8 +172,13 @@ def _compare(options: argparse.Namespace) -> Exit:
 
 
 def _merge(options: argparse.Namespace) -> Exit:
-    from suites.commands.merge import merge
+    from suites.commands.merge import commands_of_missing, merge
 
+    if options.missing:
+        commands = commands_of_missing(options.run_names, options.runs)
+        for command in commands:
+            print(command)
+        return Exit.COULD_NOT_RUN if commands else Exit.FINE
     path = merge(options.run_names, options.runs)
     return _show_run(options, path, tables=False)
 
@@ -218,13 +226,6 @@ def _show_command(options: argparse.Namespace, path: Path) -> str:
     from reports.records.store import run_id
 
     return shlex.join(["kernel-bridge", "show", run_id(path), *(["--runs", options.runs] if options.runs else [])])
-
-
-def _with_resumed_run(options: argparse.Namespace, outcome: Any) -> Any:
-    """Returns how a session ended, with the path of the resumed run if no cell ended before the interruption."""
-    if outcome.path is None and outcome.interrupted and options.resume:
-        return replace(outcome, path=find_run(options.resume))
-    return outcome
 
 
 def _typed(options: argparse.Namespace) -> list[str]:
@@ -286,12 +287,12 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
     cells = (*CELLS, "device")
     validate = add(
         "validate", _validate, "run every check of each kernel, and print the verdicts",
-        "validate my_ops.py --operator cube", *cells, "profile", "part", "resume", "jobs", "timeout", "seed",
-        "format", "summary", "runs", "verbose", pytest=True,
+        "validate my_ops.py --operator cube", *cells, "profile", "part", "executor", "resume", "jobs", "timeout",
+        "seed", "format", "summary", "runs", "verbose", pytest=True,
     )  # fmt: skip
     bench = add(
         "bench", _bench, "check and time kernels, and print the table", "bench my_ops.py --size 4096", *cells,
-        "profile", "part", "resume", "processes", "mode", "peers", "timeout", "format", "summary", "runs",
+        "profile", "part", "executor", "resume", "processes", "mode", "peers", "timeout", "format", "summary", "runs",
     )  # fmt: skip
     listing = add(
         "list", _list, "list operators, their backends, and why cells are skipped", "list --backend warp", "operator",
@@ -310,7 +311,9 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
         "which the second is HEAD by default; then Python files or modules with operators. With --gate, BASE is by "
         "default that of the policy",
     )  # fmt: skip
-    merging = add("merge", _merge, "join the recorded parts of a run into one run", "merge parts/*.jsonl", "runs")
+    merging = add(
+        "merge", _merge, "join the recorded parts of a run into one run", "merge parts/*.jsonl", "missing", "runs"
+    )
     merging.add_argument("run_names", nargs="+", metavar="RUN", help=f"the parts: {RUN_HELP}")
     add("clean", _clean, "delete what kernel-bridge keeps between sessions; runs stay", "clean")
     add_commands(commands)

@@ -20,13 +20,8 @@ from suites.numerics.derived import explain_truth
 def listing(selection: Selection) -> Table:
     """Returns a table with a row for each operator and backend of a selection."""
     platform = selection.device
-    columns = (
-        Column("operator", align="left"),
-        Column("backend", align="left"),
-        Column("dtypes", align="left"),
-        Column("derivative", align="left"),
-        Column("skipped", align="left"),
-    )
+    names = ("operator", "backend", "dtypes", "derivative", "skipped")
+    columns = tuple(Column(name, align="left") for name in names)
     rows = [
         _row(operator, backend, platform)
         for operator in operators().values()

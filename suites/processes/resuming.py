@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import msgspec
 
-from reports import ReportError, Run, RunFile, load_run
+from reports import ReportError, Run, RunFile, find_run, load_run
 from suites.cells.selection import SelectionError
 
 _MAY_DIFFER = {"run_id", "started", "host.load", "device.sm_clock_mhz", "device.other_processes", "device.is_slowed"}
@@ -50,6 +50,18 @@ class RunLock:
             self._file = None
 
 
+def find_for_resume(name: str) -> Path:
+    """Returns the file of the run to continue.
+
+    Raises:
+        SelectionError: There is no such run.
+    """
+    try:
+        return find_run(name)
+    except ReportError as error:
+        raise SelectionError(f"--resume {name}: {error}") from error
+
+
 def load_for_resume(name: str, path: Path) -> RunFile:
     """Reads the run to continue.
 
@@ -60,9 +72,9 @@ def load_for_resume(name: str, path: Path) -> RunFile:
         run = load_run(path)
     except ReportError as error:
         raise SelectionError(f"--resume {name}: {error}") from error
-    problems = [problem for problem in run.problems if problem not in run.torn]
-    if problems:
-        raise SelectionError(f"--resume {name}: {problems[0]}. A damaged run cannot be continued: start a new one.")
+    if run.lasting_problems:
+        problem = run.lasting_problems[0]
+        raise SelectionError(f"--resume {name}: {problem}. A damaged run cannot be continued: start a new one.")
     return run
 
 

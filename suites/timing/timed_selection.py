@@ -8,7 +8,6 @@ would have to read them.
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -205,6 +204,13 @@ def timed_cells(selection: Selection) -> list[Case]:
     Dtypes, sizes and modes that the selection names replace the profile's. If the selection asks for peers, functions
     of other libraries are cells too; they have no derivatives. A part of the run never splits a group of backends.
     """
+    groups = timed_groups(selection)
+    own = share({group: len(cases) for group, cases in groups.items()}, selection.part)
+    return [case for group, cases in groups.items() if group in own for case in cases]
+
+
+def timed_groups(selection: Selection) -> dict[tuple[str | int, ...], list[Case]]:
+    """Returns the cells of :func:`timed_cells`, of all parts, by the groups that differ in backend only."""
     platform, profile = selection.device, selection.profile
     cases = grid(
         platform,
@@ -218,9 +224,11 @@ def timed_cells(selection: Selection) -> list[Case]:
     chosen.sort(key=lambda case: (case.operator.name, case.dtype, case.size, order.index(case.backend)))
     variants = [each for case in chosen for each in _variants(case, selection)]
     variants.sort(key=lambda case: (case.operator.name, case.dtype, case.size, case.mode, case.cache or ""))
-    groups = [(case.operator.name, case.dtype, case.size, case.mode, case.cache or "") for case in variants]
-    own = share(Counter(groups), selection.part)
-    return [case for case, group in zip(variants, groups, strict=True) if group in own]
+    groups: dict[tuple[str | int, ...], list[Case]] = {}
+    for case in variants:
+        group = (case.operator.name, case.dtype, case.size, case.mode, case.cache or "")
+        groups.setdefault(group, []).append(case)
+    return groups
 
 
 def backends_and_peers(operator: Operator, platform: str) -> list[Backend]:

@@ -30,6 +30,7 @@ DEEP = (
     "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[omp]",
     "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[workqueue]",
     "suites/unit/bridge/test_numba_parallel.py::test_a_second_process_takes_parallel_kernels_from_numbas_cache",
+    "suites/unit/bridge/test_pickled.py::test_a_function_of_a_script_that_holds_kernels_runs_on_an_engine",
     "suites/unit/bridge/test_shutdown.py",
     # A browser.
     "suites/unit/reports/test_page_in_browser.py",
@@ -43,6 +44,7 @@ DEEP = (
     "suites/unit/suites/test_command_sessions.py::test_an_interrupted_validation_records_no_crash_and_goes_on",
     "suites/unit/suites/test_command_sessions.py::test_an_operator_without_a_kernel_for_the_device_is_not_fine",
     "suites/unit/suites/test_command_sessions.py::test_nothing_of_the_users_configuration_reaches_a_session",
+    "suites/unit/suites/test_executor.py::test_a_run_on_an_engine_of_which_a_worker_is_killed_is_that_of_one_process",
     "suites/unit/suites/test_parts.py::test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named",
     "suites/unit/suites/test_sides.py::test_a_real_side_loads_its_own_files",
     "suites/unit/suites/test_validation.py::test_a_wrong_operator_makes_the_command_fail",

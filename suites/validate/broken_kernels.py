@@ -23,7 +23,7 @@ from reports.render.visible import visible
 from suites.cells.selection import Selection
 from suites.errors import SelectionError
 from suites.mutants import mutants
-from suites.validate.command import Workers, validate
+from suites.validate.command import validate
 
 LIMIT_S = 100.0
 """Seconds for a cell. A broken kernel may wait forever; it gets less time than a user's kernel."""
@@ -58,7 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         ended = validate(
             Selection.of(options),
-            Workers(options.jobs, LIMIT_S),
+            jobs=options.jobs,
+            timeout_s=LIMIT_S,
             resume=options.resume,
             quietly=True,
             seed=options.seed,

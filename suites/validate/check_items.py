@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reports import Cell
 from suites.cells.case import Case
 from suites.cells.parts import share
 from suites.cells.selection import Selection
@@ -63,6 +64,15 @@ def arrange(
     for position, item in zip(positions, ordered, strict=True):
         items[position] = item
     return dropped
+
+
+def checked_groups(selection: Selection) -> dict[tuple[str, ...], list[Cell]]:
+    """Returns the cells of a selection by the groups that a part does not split: the cells of a kernel in one check."""
+    groups: dict[tuple[str, ...], list[Cell]] = {}
+    for check in register.checks():
+        for case in register.cells_of(check, selection):
+            groups.setdefault((*_kernel(case), check.function), []).append(cell_of(case, check))
+    return groups
 
 
 def case_of(item: pytest.Item) -> Case | None:

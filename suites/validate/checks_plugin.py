@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reports import Cell, CellResult, Judgement, ReportError, Run, RunWriter, Status, judge, load_run, run_path
+from reports import Cell, CellResult, ReportError, Run, RunWriter, Status, judge, load_run, run_path
 from reports.options import Exit
 from reports.pages.verdicts import PROFILE
 from reports.render.visible import visible
@@ -24,7 +24,7 @@ from suites.cells.grid import no_device, why_skipped
 from suites.cells.runnable import require_known_names, require_runnable
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.drawn.session_choices import SEED_FLAG
-from suites.checks.judging.reasons import kernel_lines, passed_lines
+from suites.checks.judging.reasons import failure_lines, passed_lines
 from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
 from suites.processes.preflight import usage_errors
 from suites.processes.preparation import temporary_folder
@@ -34,7 +34,6 @@ from suites.timing import run_header
 from suites.validate.finding import Finding, cell_of, worst
 from suites.validate.time_limit import note_of, read_note
 
-BOUNDS_PAGE = "docs/bounds.md"
 PLUGIN = "kernel-bridge-checks"
 """The name that :class:`ChecksSession` is registered under."""
 
@@ -79,7 +78,6 @@ class ChecksSession:
         self._recorded: dict[str, Finding] = {}
         self._phases: dict[str, list[Finding]] = {}
         self._own_failures = 0
-        self._judgement: Judgement | None = None
         self._session: pytest.Session | None = None
         self._workers: list[Any] = []
         self._notes = temporary_folder(config)
@@ -234,8 +232,7 @@ class ChecksSession:
             session.exitstatus = int(Exit.COULD_NOT_RUN)
             return
         try:
-            self._judgement = judge(load_run(path), has_ended=True)
-            code = Exit.COULD_NOT_RUN if self.refusal else self._judgement.exit
+            code = Exit.COULD_NOT_RUN if self.refusal else judge(load_run(path), has_ended=True).exit
             self.writer.end(int(code))
         except ReportError as error:
             self.refusal = str(error)
@@ -243,11 +240,6 @@ class ChecksSession:
         # If other tests of the session failed, pytest's own exit status stays.
         if session.testsfailed <= self._own_failures or code is not Exit.FINE:
             session.exitstatus = int(code)
-
-    @property
-    def judgement(self) -> Judgement | None:
-        """How the run was judged; None for a session that was ended early."""
-        return self._judgement
 
     def _require_checks(self) -> None:
         """Refuses a session in which nothing was checked."""
@@ -287,10 +279,4 @@ class ChecksSession:
 
     def failures(self) -> list[str]:
         """Returns a line for each kernel that failed, and names operators whose reference fails."""
-        findings = self._recorded.values()
-        lines = kernel_lines(findings, ("kernel-bridge", "validate", *self._selection.sources))
-        doubtful = {each.cell.operator for each in findings if each.status.wrong and each.cell.backend == "jnp"}
-        return lines + [
-            f"{operator}: jnp fails too. The reference or its error bound may be wrong; see {BOUNDS_PAGE}"
-            for operator in sorted(doubtful)
-        ]
+        return failure_lines(self._recorded.values(), self._selection.sources)

@@ -6,18 +6,18 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from reports import ReportError, find_run, last_by_cell
-from suites.cells.selection import Selection, SelectionError
+from reports import last_by_cell
+from suites.cells.selection import Selection
 from suites.checks.drawn.session_choices import SEED_FLAG
 from suites.processes import isolation
 from suites.processes.progress import Progress
+from suites.processes.resuming import find_for_resume, load_for_resume
 from suites.processes.session_end import SessionEnd
 
 _CHECKS = Path(__file__).parents[1] / "checks"
@@ -29,20 +29,6 @@ MOST_JOBS = 16
 """Most workers by default: each needs memory for JAX and, on a GPU, its own context."""
 
 
-@dataclass(frozen=True)
-class Workers:
-    """How the checks are spread.
-
-    Attributes:
-        jobs: Worker processes; None for :func:`default_jobs`. 0 runs all cells in this process, and
-            a cell that crashes ends it.
-        timeout_s: Seconds after which a cell is given up.
-    """
-
-    jobs: int | None = None
-    timeout_s: float = 300.0
-
-
 def default_jobs(cells: int) -> int:
     """Returns one worker for each :data:`CELLS_OF_WORKER` cells: at least one, at most one for each core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -51,8 +37,9 @@ def default_jobs(cells: int) -> int:
 
 def validate(
     selection: Selection,
-    workers: Workers,
     *,
+    jobs: int | None,
+    timeout_s: float,
     resume: str | None = None,
     verbose: bool = False,
     quietly: bool = False,
@@ -63,7 +50,9 @@ def validate(
 
     Args:
         selection: The cells to check.
-        workers: How the checks are spread.
+        jobs: Worker processes; None for :func:`default_jobs`. 0 runs all cells in this process, and a cell that crashes
+            ends it.
+        timeout_s: Seconds after which a cell is given up.
         resume: A recorded run to continue.
         verbose: Whether to show a short traceback of each failure; otherwise a failure is one line.
         quietly: Whether to leave out pytest's own output; a failed check has no traceback then.
@@ -74,7 +63,8 @@ def validate(
         SelectionError: The selection has an unknown name, or no check that can run here; or ``resume`` names no run.
     """
     cells = _require(selection)
-    jobs = default_jobs(cells) if workers.jobs is None else workers.jobs
+    jobs = default_jobs(cells) if jobs is None else jobs
+    resumed = None if resume is None else find_for_resume(resume)
     watcher = _Watcher()
     with isolation.isolated() as (variables, scratch), patch.dict(os.environ, variables, clear=True):
         # Workers, and the process that they report to, share a GPU.
@@ -88,7 +78,7 @@ def validate(
         words = isolation.arguments(sorted(_CHECKS.glob("test_*.py")))
         words += ["--kb-record", *selection.arguments()]
         words += ["-n", str(jobs), "--dist", "worksteal", "--max-worker-restart", "1000"] if jobs else ["-n", "0"]
-        words += ["--timeout", f"{workers.timeout_s:g}", "--timeout-method", "thread"]
+        words += ["--timeout", f"{timeout_s:g}", "--timeout-method", "thread"]
         if quietly:
             words += ["-p", "no:terminal"]
         else:
@@ -98,14 +88,14 @@ def validate(
                 "--disable-warnings",  # those of other libraries, such as of small grids, are no verdicts
                 *(["--tb", "short"] if verbose else ["--tb", "no", "-rN"]),
             ]
-        if resume is not None:
-            words += _resumed(resume, scratch)
+        if resumed is not None:
+            words += _done(resumed, scratch)
         words += [] if seed is None else ["--kb-seed", str(seed)]
         code = pytest.main([*words, *more], plugins=[watcher])
     interrupted = code == pytest.ExitCode.INTERRUPTED
     return SessionEnd(
-        path=watcher.path, refusal=watcher.refusal, interrupted=interrupted, left=watcher.left,
-        passes=watcher.passes, failures=watcher.failures, code=int(code),
+        path=watcher.path or (resumed if interrupted else None), refusal=watcher.refusal, interrupted=interrupted,
+        left=watcher.left, passes=watcher.passes, failures=watcher.failures, code=int(code),
     )  # fmt: skip
 
 
@@ -122,16 +112,11 @@ def _require(selection: Selection) -> int:
     return sum(len(cells_of(check, selection)) for check in checks())
 
 
-def _resumed(name: str, scratch: str) -> list[str]:
+def _done(path: Path, scratch: str) -> list[str]:
     """Returns the options that continue a run. A file lists its cells, so that all workers skip the same ones."""
-    from suites.processes.resuming import load_for_resume
     from suites.validate.finding import key_text
 
-    try:
-        path = find_run(name)
-    except ReportError as error:
-        raise SelectionError(f"--resume {name}: {error}") from error
-    run = load_for_resume(name, path)
+    run = load_for_resume(str(path), path)
     done = Path(tempfile.mkstemp(dir=scratch, suffix=".json")[1])
     done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(run.records)]), encoding="utf-8")
     seed = run.headers[0].flags.get(SEED_FLAG) if run.headers else None

@@ -10,7 +10,7 @@ import math
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from suites.numerics.verdict import ResultVerdict
 
 DOUBTFUL = 1e3
 """If a result exceeds its bound by less than this factor, the reason says how to change the bound."""
+
+BOUNDS_PAGE = "docs/bounds.md"
 
 SHOWN_ELEMENTS = 8
 """Inputs with at most this many elements are shown in full."""
@@ -198,6 +200,20 @@ def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-brid
             kernels.setdefault((finding.cell.operator, finding.cell.backend), []).append(finding)
     found = [failure_of(several, command) for several in kernels.values()]
     return [f"{kernel}: {text}. Repeat: {repeats}" for kernel, text, repeats in found]
+
+
+def failure_lines(findings: Collection[Any], sources: Sequence[str]) -> list[str]:
+    """Returns a line for each kernel that failed, and names operators whose reference fails, too.
+
+    Args:
+        findings: The findings, or the records, of all checks.
+        sources: The files of the operators.
+    """
+    doubtful = {each.cell.operator for each in findings if each.status.wrong and each.cell.backend == "jnp"}
+    return kernel_lines(findings, ("kernel-bridge", "validate", *sources)) + [
+        f"{operator}: jnp fails too. The reference or its error bound may be wrong; see {BOUNDS_PAGE}"
+        for operator in sorted(doubtful)
+    ]
 
 
 def passed_lines(findings: Iterable[Any]) -> list[str]:

@@ -16,7 +16,6 @@ from suites.commands.command_line import main, parsed, selection_of
 from suites.errors import SelectionError
 from suites.processes.isolation import isolated
 from suites.processes.resuming import RunLock
-from suites.processes.session_end import SessionEnd
 from suites.unit.processes import environment, output, run
 from suites.unit.reports.builders import make_pair, whole
 from suites.unit.suites.git_repositories import OPERATORS, commit
@@ -47,6 +46,8 @@ def said(capsys, *arguments):
         ("validate --resume none", "--resume none: no "),
         ("validate --jobs -1", "got -1, expected"),
         ("validate --part 0/4", "got 0/4, expected"),
+        ("validate --executor none:make", "No module named 'none'. Give a module and a function in it"),
+        ("validate --executor none:make --part 1/4", "--executor takes no --part"),
         # Of what a timing process refuses, one thing is enough: it asks the same function.
         ("bench none.py --processes 1", "none.py: there is no such file"),
         ("bench --size 0", "argument --size: got 0, expected a whole number of at least 1"),
@@ -184,8 +185,12 @@ def test_a_resume_that_is_interrupted_before_its_first_cell_says_what_is_recorde
     Path("runs").mkdir()
     data = whole([*make_pair(1000.0, 500.0)]).splitlines(keepends=True)
     Path("runs", "20261120T190102-3f2a.jsonl").write_bytes(b"".join(data[:-1]))
-    found = SessionEnd(path=None, interrupted=True, code=pytest.ExitCode.INTERRUPTED)
-    monkeypatch.setattr(f"suites.{command}.command.{command}", lambda *_, **__: found)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("suites.bench.command.ProcessPool", interrupted)
+    monkeypatch.setattr("pytest.main", lambda *_, **__: pytest.ExitCode.INTERRUPTED)
     assert main([command, "--resume", "latest"]) == Exit.COULD_NOT_RUN
     shown = capsys.readouterr()
     assert "500 ns" in shown.out or "2 cells, recorded in runs/" in shown.err

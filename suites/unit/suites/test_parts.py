@@ -11,6 +11,7 @@ from reports.options import Exit
 from reports.records.store import RUNS_VARIABLE
 from suites.cells.parts import share
 from suites.commands.command_line import main
+from suites.unit.reports.builders import make_pair, whole
 from suites.unit.suites.git_repositories import OPERATORS
 
 TWO = OPERATORS + OPERATORS.replace("twice", "thrice").replace("OPERATOR", "OTHER").replace("2 *", "3 *")
@@ -35,7 +36,8 @@ def recorded(folder, number, *arguments):
 
 def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, capsys, monkeypatch):
     Path("my_ops.py").write_text(TWO)
-    arguments = ["bench", "my_ops.py", "--size", "64", "--profile", "quick", "--processes", "1"]
+    names = ["--operator", "twice", "--operator", "thrice"]  # each part has cells of one of them
+    arguments = ["bench", "my_ops.py", *names, "--size", "64", "--profile", "quick", "--processes", "1"]
     parts = [str(recorded(folder, number, *arguments)) for number in (1, 2)]
     shows = capsys.readouterr().err.rpartition("show them again: kernel-bridge ")[2]
     monkeypatch.delenv(RUNS_VARIABLE)  # another process does not have it
@@ -50,5 +52,6 @@ def test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named(folder, caps
     assert "part 2/2 is missing" in capsys.readouterr().err
     assert main(["merge", parts[0], parts[0]]) == Exit.COULD_NOT_RUN
     assert "Name each part once" in capsys.readouterr().err
-    assert main(["merge", str(path)]) == Exit.COULD_NOT_RUN
-    assert "it was recorded without --part" in capsys.readouterr().err
+    Path("other.jsonl").write_bytes(whole(make_pair(1000.0, 500.0)))
+    assert main(["merge", str(path), "other.jsonl"]) == Exit.COULD_NOT_RUN
+    assert "other.jsonl: is not a part of a run: it was recorded without --part" in capsys.readouterr().err
