@@ -19,7 +19,7 @@ from bridge.ffi.cuda import execution
 from bridge.ffi.mesh.division import Division, Parts
 from bridge.ffi.plans import poison
 from bridge.ffi.primitive import CallPrimitive, element_bits
-from bridge.ffi.target import Target, key_of, require_own_process
+from bridge.ffi.target import CPU, CPU_PARALLEL, Target, key_of, require_own_process
 
 ATTACH_A_RULE = (
     "Attach one: call it in a function that is decorated with jax.custom_vjp (reverse mode, with rules by defvjp) or "
@@ -38,7 +38,8 @@ class Call(abc.ABC):
         name: The kernel, for error messages.
         outputs: Shape and dtype of each result, without batch dimensions.
         aliases: Pairs of input and output index that share one buffer.
-        vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code.
+        vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code, and ``"parallel"`` lets XLA's
+            threads share it.
         has_side_effect: Run it even if nothing uses its results.
         hidden: Number of the last outputs that are no results: temporary buffers, and copies of inputs.
         guards: Number of the last aliases that only keep an input unchanged, because the kernel may write to it.
@@ -192,6 +193,9 @@ def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, pla
     # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.
     if not exported or available(platform):
         call.entry(platform)
+    if target is CPU and call.batch and call.vmap_method == "parallel" and not call.has_side_effect:
+        target = CPU_PARALLEL
+        target.install()
     if call.poison is not None:
         target = _poisoned(target)
         target.install()

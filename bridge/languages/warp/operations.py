@@ -65,7 +65,8 @@ def plan_of(operations: Sequence[Operation], buffers: Sequence[int], take: int, 
     """
     context = context_of(operations, buffers, take)
     mutex = tile_mutex() if on_tiles else None
-    return HostPlan(replay().address, mutex, ctypes.addressof(context), alive=(context, alive))
+    shares = mutex is None and take == 0
+    return HostPlan(replay().address, mutex, ctypes.addressof(context), shares, (context, alive))
 
 
 def context_of(operations: Sequence[Operation], buffers: Sequence[int], take: int) -> ctypes.Array[ctypes.c_int64]:
