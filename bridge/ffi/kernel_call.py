@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
@@ -220,11 +221,20 @@ def _apart(ctx: mlir.LoweringRuleContext, avals: Sequence[Any], values: Sequence
     return apart
 
 
-@functools.cache
 def _poisoned(target: Target) -> Target:
-    """The target that runs the kernels of a target after it has filled their outputs."""
-    on_cpu = target.platform == "cpu"
-    return target.variant("_poisoned", poison.fill_host if on_cpu else execution.fill_and_wait, on_cpu)
+    """The target that runs the kernels of a target after it has filled their outputs.
+
+    A lock, because XLA takes one registration of a name, and a cache alone may make two in two threads.
+    """
+    with _lock:
+        if target not in _poisoned_targets:
+            on_cpu = target.platform == "cpu"
+            fill = poison.fill_host if on_cpu else execution.fill_and_wait
+            _poisoned_targets[target] = target.variant("_poisoned", fill, on_cpu)
+        return _poisoned_targets[target]
+
+
+_lock, _poisoned_targets = threading.Lock(), dict[Target, Target]()
 
 
 def available(platform: str) -> bool:

@@ -76,8 +76,8 @@ class _IdentityCall(Call):
 
     def entry(self, platform: str) -> int:
         target, description = self.describe(platform)
-        arrays = Arrays(_NAME, self.operands, self.operands[:1])
-        return target.publish(description, lambda: (_nothing(platform).keep(arrays), None))
+        plan, arrays = _nothing(platform), Arrays(_NAME, self.operands, self.operands[:1])
+        return target.publish(description, lambda: (plan.keep(arrays), plan))
 
 
 @functools.cache

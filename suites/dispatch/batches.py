@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -55,7 +56,7 @@ def table(measure: Callable[[dict[Any, Callable[[int], Any]], int], dict[Any, li
                     result = call(x, count).block_until_ready()
                 return result
 
-            found = measure({each: (lambda n, each=each: run(n, calls[each])) for each in methods}, rounds)
+            found = measure({each: functools.partial(run, call=calls[each]) for each in methods}, rounds)
             one, shared = (found[each] for each in methods)
             ratio = statistics.median(a / b for a, b in zip(one, shared, strict=True))
             texts = time_text(statistics.median(one)), time_text(statistics.median(shared))

@@ -46,7 +46,7 @@ class NumbaDefinition(Definition):
         if any(now.get(types) is not compiled for types, compiled in known.items()):
             self._overloads.append(now)
         else:
-            known.update(now)
+            self._overloads[-1] = known | now  # a new one: another thread may be reading the old one
         return len(self._overloads) - 1
 
 

@@ -22,10 +22,8 @@ MAX_BLOCK_WORDS = 1 << 12
 ITSELF = -1  # the number of the block among the buffers
 
 
-@functools.cache
-def tile_mutex() -> Mutex:
-    """Held while code that works on tiles runs."""
-    return Mutex.new()
+_TILE_MUTEX = Mutex.new()
+"""Held while code that works on tiles runs. Made at import: two threads that make it when they need it may make two."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +62,9 @@ def plan_of(operations: Sequence[Operation], buffers: Sequence[int], take: int, 
     ``on_tiles`` says that the code works on tiles, which live in memory that all calls of it share.
     """
     context = context_of(operations, buffers, take)
-    mutex = tile_mutex() if on_tiles else None
+    mutex, function = _TILE_MUTEX if on_tiles else None, replay()
     shares = mutex is None and take == 0
-    return HostPlan(replay().address, mutex, ctypes.addressof(context), shares, (context, alive))
+    return HostPlan(function.address, mutex, ctypes.addressof(context), shares, (context, function, alive))
 
 
 def context_of(operations: Sequence[Operation], buffers: Sequence[int], take: int) -> ctypes.Array[ctypes.c_int64]:
