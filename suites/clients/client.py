@@ -12,6 +12,7 @@ ALL = {
     "brainevent-operators": "suites.clients.brainevent:OPERATORS",
     "warp": "suites.clients.warp:CLIENT",
     "nvalchemi": "suites.clients.nvalchemi:CLIENT",
+    "jarp": "suites.clients.jarp:CLIENT",
 }
 """Where the row of each client is: a module and a name."""
 

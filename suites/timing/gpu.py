@@ -138,10 +138,16 @@ class DeviceManagement:
         return None if version is None else str(version)
 
     def other_processes(self) -> int | None:
-        """Returns how many processes use the GPU that neither are this one, nor come from the same command."""
+        """Returns how many processes use the GPU that neither are this one, nor come from the same command.
+
+        None if that is not known, as in a container, where the driver names processes by numbers of the host.
+        """
         running = self._read(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+        parents = {each.pid: _parent(each.pid) for each in running or ()}
+        if running is None or None in parents.values():
+            return None
         ours = {os.getpid(), os.getppid()}
-        return None if running is None else sum(not ours & {each.pid, _parent(each.pid)} for each in running)
+        return sum(not ours & {*each} for each in parents.items())
 
     def _read(self, read: Callable[[], Any]) -> Any:
         with contextlib.suppress(self._nvml.NVMLError):

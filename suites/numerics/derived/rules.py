@@ -126,6 +126,12 @@ def _mul(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     return [_step(operands, dtype, x.value * y.value, error, size, quanta, reach=reach)]
 
 
+def _one_minus_square(operands: Operands, params: Params, outs: list[Any]) -> Operands:
+    """The rule of ``1 - x**2``, which JAX computes as ``(1 + x) (1 - x)``."""
+    one = Estimate(np.ones((), operands[0].value.dtype), None, outs[0].dtype)
+    return _mul([_add(sign)([one, *operands], params, outs)[0] for sign in (1, -1)], params, outs)
+
+
 def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     (x, y), dtype = operands, outs[0].dtype
     if dtype not in WIDE:
@@ -400,7 +406,7 @@ def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
 
 FOR_COMPLEX = {
     *("add", "add_any", "sub", "mul", "square", "div", "integer_pow", "neg", "abs", "real", "imag", "complex", "conj"),
-    *("convert_element_type", "eq", "ne", "select_n"),
+    *("one_minus_square", "convert_element_type", "eq", "ne", "select_n"),
 }
 """Primitives whose rules hold for complex numbers."""
 
@@ -411,6 +417,7 @@ RULES: dict[str, Rule] = {
     "sub": _integers(np.subtract, _add(-1)),
     "mul": _integers(np.multiply, _mul),
     "square": lambda operands, params, outs: _mul([*operands, *operands], params, outs),
+    "one_minus_square": _one_minus_square,
     "div": _div,
     "integer_pow": _integer_pow,
     "pow": _pow,

@@ -44,15 +44,19 @@ def test_a_machine_without_nvml_has_no_management(monkeypatch):
 
 
 def test_processes_of_others_on_the_gpu_are_counted_and_named():
+    pids = [os.getpid(), os.getppid(), 1]
+
     class Nvml:
         NVMLError = RuntimeError
         nvmlInit = nvmlDeviceGetHandleByUUID = staticmethod(lambda *words: None)  # noqa: N815
 
         @staticmethod
         def nvmlDeviceGetComputeRunningProcesses(handle):  # noqa: N802
-            return [SimpleNamespace(pid=pid) for pid in (os.getpid(), os.getppid(), 1, 2**22 + 1)]
+            return [SimpleNamespace(pid=pid) for pid in pids]
 
-    assert DeviceManagement(Nvml, "GPU-1").other_processes() == 2 - (os.getppid() == 1)
+    assert DeviceManagement(Nvml, "GPU-1").other_processes() == 1 - (os.getppid() == 1)
+    pids.append(2**22 + 1)  # a number of the host, in a container
+    assert DeviceManagement(Nvml, "GPU-1").other_processes() is None
 
     device = msgspec.structs.replace(GPU, other_processes=2, is_slowed=True)
     assert gpu_doubts(make_run(device=device)) == [
