@@ -254,7 +254,7 @@ VERSION_TESTS = ("suites/unit/bridge",)
 """What `versions` runs unless arguments name tests: all that touches other libraries most closely."""
 
 
-@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
+@nox.session(python=["3.11", "3.12", "3.13", "3.14", "3.14t"])
 @nox.parametrize("jax", JAX)
 def versions(session: nox.Session, jax: str) -> None:
     """Test the bridge with each Python and each jax, and the newest of all else (`-s "versions-3.13(jax-0.12)"`).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
@@ -19,7 +20,7 @@ from bridge.ffi.cuda import driver
 from bridge.ffi.mesh.division import Division, Parts
 from bridge.ffi.plans import poison
 from bridge.ffi.primitive import CallPrimitive, element_bits
-from bridge.ffi.target import Target, key_of, require_own_process
+from bridge.ffi.target import CPU, CPU_PARALLEL, Target, key_of, require_own_process
 
 ATTACH_A_RULE = (
     "Attach one: call it in a function that is decorated with jax.custom_vjp (reverse mode, with rules by defvjp) or "
@@ -38,7 +39,8 @@ class Call(abc.ABC):
         name: The kernel, for error messages.
         outputs: Shape and dtype of each result, without batch dimensions.
         aliases: Pairs of input and output index that share one buffer.
-        vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code.
+        vmap_method: As in ``jax.ffi.ffi_call``; None runs the batch in native code, and ``"parallel"`` lets XLA's
+            threads share it.
         has_side_effect: Run it even if nothing uses its results.
         hidden: Number of the last outputs that are no results: temporary buffers, and copies of inputs.
         guards: Number of the last aliases that only keep an input unchanged, because the kernel may write to it.
@@ -192,6 +194,9 @@ def _lower_native(ctx: mlir.LoweringRuleContext, *operands: Any, call: Call, pla
     # A program can be exported for a platform that this machine lacks: it finds its kernels where it runs.
     if not exported or available(platform):
         call.entry(platform)
+    if target is CPU and call.batch and call.vmap_method == "parallel" and not call.has_side_effect:
+        target = CPU_PARALLEL
+        target.install()
     if call.poison is not None:
         target = _poisoned(target)
         target.install()
@@ -216,11 +221,20 @@ def _apart(ctx: mlir.LoweringRuleContext, avals: Sequence[Any], values: Sequence
     return apart
 
 
-@functools.cache
 def _poisoned(target: Target) -> Target:
-    """The target that runs the kernels of a target after it has filled their outputs."""
-    on_cpu = target.platform == "cpu"
-    return target.variant("_poisoned", poison.fill_host if on_cpu else driver.fill_and_wait, on_cpu)
+    """The target that runs the kernels of a target after it has filled their outputs.
+
+    A lock, because XLA takes one registration of a name, and a cache alone may make two in two threads.
+    """
+    with _lock:
+        if target not in _poisoned_targets:
+            on_cpu = target.platform == "cpu"
+            fill = poison.fill_host if on_cpu else driver.fill_and_wait
+            _poisoned_targets[target] = target.variant("_poisoned", fill, on_cpu)
+        return _poisoned_targets[target]
+
+
+_lock, _poisoned_targets = threading.Lock(), dict[Target, Target]()
 
 
 def available(platform: str) -> bool:

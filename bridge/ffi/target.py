@@ -88,14 +88,14 @@ class Target:
         traits: int = 0,
         is_portable: bool = False,
         variant_of: Target | None = None,
-        words: Callable[[], int] = lambda: 0,
+        words: Callable[[], int] | None = None,
     ):
         self.name = name
         self.platform = platform
         self._execute = execute
         self._traits = traits
         self._is_portable = is_portable
-        self._words: Callable[[], int] = words if variant_of is None else variant_of._words
+        self._words: Callable[[], int] = words or ((lambda: 0) if variant_of is None else variant_of._words)
         self._kernels: _Kernels = _Kernels() if variant_of is None else variant_of._kernels
         self._native: tuple[Any, ...] | None = None
         # XLA keeps the raw pointer, so these objects live as long as the process.
@@ -236,6 +236,18 @@ def _host(on_stream: bool) -> Any:
     return host.make_execute(on_stream)
 
 
+def _shared_batch() -> Any:
+    from bridge.ffi.plans import shared_batch
+
+    return shared_batch.make_execute()
+
+
+def _shared_batch_words() -> int:
+    from bridge.ffi.plans import shared_batch
+
+    return shared_batch.words_for_execute()
+
+
 def _device() -> Any:
     from bridge.ffi.plans import device
 
@@ -257,6 +269,11 @@ def _driver_words() -> int:
 CPU = Target("bridge_cpu", "cpu", lambda: _host(on_stream=False), is_portable=True)
 """Calls kernels on the host: plans are :class:`~bridge.ffi.plans.host.HostPlan`."""
 
+CPU_PARALLEL = Target(
+    "bridge_cpu_parallel", "cpu", _shared_batch, is_portable=True, variant_of=CPU, words=_shared_batch_words
+)
+"""The same for batches that XLA's threads share."""
+
 CUDA = Target("bridge_cuda", "cuda", _device, METADATA.COMMAND_BUFFER, is_portable=True, words=_driver_words)
 """Launches kernels on XLA's stream, also into CUDA graphs: plans are :class:`~bridge.ffi.plans.device.DevicePlan`."""
 
@@ -276,7 +293,7 @@ CUDA_HOST_GRAPH = Target(
 )
 """The same for functions of which users say that XLA may record their work into CUDA graphs."""
 
-TARGETS = (CPU, CUDA, CUDA_IN_TURN, CUDA_HOST, CUDA_HOST_GRAPH)
+TARGETS = (CPU, CPU_PARALLEL, CUDA, CUDA_IN_TURN, CUDA_HOST, CUDA_HOST_GRAPH)
 """All targets of this process."""
 
 

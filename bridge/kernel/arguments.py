@@ -104,11 +104,13 @@ def positional(names: Sequence[str], variadic: bool = False) -> list[inspect.Par
     return parameters
 
 
-VMAP_METHODS = (None, "expand_dims", "broadcast_all", "sequential", "sequential_unrolled", "legacy_vectorized")
+VMAP_METHODS = (
+    None, "parallel", "expand_dims", "broadcast_all", "sequential", "sequential_unrolled", "legacy_vectorized",
+)  # fmt: skip
 
 
 def check_vmap_method(vmap_method: str | None, name: str) -> None:
-    """Raises SignatureError unless ``vmap_method`` is one that ``jax.ffi.ffi_call`` knows."""
+    """Raises SignatureError unless ``vmap_method`` is ``"parallel"`` or one that ``jax.ffi.ffi_call`` knows."""
     if not isinstance(vmap_method, str | None) or vmap_method not in VMAP_METHODS:
         raise SignatureError(f"{name}: vmap_method is {vmap_method!r}, expected one of {list(VMAP_METHODS)}.")
 

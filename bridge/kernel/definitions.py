@@ -108,7 +108,7 @@ class KernelCall(Call):
             outputs=self.outputs + scratch + copies,
             aliases=self.aliases + guards,
             # A loop of calls reuses the temporaries of one call. The loop of native code would need one set for each.
-            vmap_method=self.vmap_method or ("sequential" if scratch else None),
+            vmap_method="sequential" if scratch and self.vmap_method in (None, "parallel") else self.vmap_method,
             hidden=len(scratch + copies),
             guards=len(guards),
         )

@@ -22,6 +22,7 @@ from reports.options import Parser
 from reports.render.layout import Column, Table, Text
 from reports.render.terminal import render
 from reports.render.units import ratio_text, time_text
+from suites.dispatch import batches
 from suites.dispatch.ways import SIZES, WAYS, Call, Unavailable
 
 LOOP_CALLS, CHAIN_CALLS, SAMPLE_NS = 100, 50, 5e6
@@ -85,11 +86,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures all ways and prints them; returns 1 if one is wrong."""
     parser = Parser("nox -s dispatch --", description="Measure what one call costs.")
     parser.add_argument(
-        "platform", nargs="?", choices=tuple(WAYS), default="cpu", help="where calls run (default: cpu)"
+        "platform",
+        nargs="?",
+        choices=(*WAYS, "batches"),
+        default="cpu",
+        help="where calls run (default: cpu), or batches: compares vmap_method='parallel' with the default",
     )
     parser.add_argument("rounds", nargs="?", type=int, default=100, help="measurements of each way (default: 100)")
     options = parser.parse_args(arguments)
     platform = options.platform
+    if platform == "batches":
+        print(render([batches.table(measure, options.rounds)], 120, False))
+        return 0
     try:
         device, size = jax.devices(platform)[0], SIZES[platform]
     except RuntimeError as error:

@@ -519,7 +519,8 @@ print(message_of(bridge.BackendError, lambda: quantise_op(x, outs=f32(1001), lev
 #
 # A kernel written for one element runs over a batch as it is: any axis, nested, with operands that are not
 # batched. The batch is one call, whose loop is native code, and operands that are not batched are not copied.
-# There is nothing to pass; `vmap_method` exists for those who want `"sequential"` calls or `"broadcast_all"`.
+# There is nothing to pass; `vmap_method="parallel"` lets all cores share a batch of which one element takes
+# microseconds, and other values are for those who want `"sequential"` calls or `"broadcast_all"`.
 
 # %%
 inner_product = numba_kernel(dot, f32())

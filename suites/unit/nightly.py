@@ -21,6 +21,7 @@ DEEP = (
     "suites/unit/bridge/test_cuda_identity.py::test_other_processes_and_orders_of_compilation_give_the_same_code",
     "suites/unit/bridge/test_extras.py",
     "suites/unit/bridge/test_forked.py",
+    "suites/unit/bridge/test_free_threads.py::test_threads_wrap_trace_compile_and_call_the_same_and_other_kernels",
     "suites/unit/bridge/test_identity.py::test_unchanged_kernels_keep_their_keys_in_other_processes",
     "suites/unit/bridge/test_importing.py::test_each_name_can_be_the_first_one_that_is_used",
     "suites/unit/bridge/test_jax_tools.py::test_another_process_is_served_by_the_persistent_cache",

@@ -22,7 +22,7 @@ _texts: dict[str, int] = {}
 def keep(words: Iterable[int]) -> int:
     """Copies 64-bit words into memory that lives as long as the process; returns the address of the first.
 
-    Native code reads them at any time, and does not change them. They are bytes, because Python's garbage collector
+    Native code uses them at any time. They are bytes, because Python's garbage collector
     does not look at those: else each collection would take longer with every kernel that was ever called.
 
     Raises:

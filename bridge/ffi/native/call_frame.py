@@ -53,7 +53,7 @@ from bridge.ffi.native.words import (
 STREAM_WORD, DEVICE_WORD = MAX_BUFFERS, MAX_BUFFERS + 1
 """Words after the addresses of the data that hold XLA's CUDA stream and the ordinal of the device, the current one."""
 
-_DATA_WORDS = MAX_BUFFERS + 2
+DATA_WORDS = MAX_BUFFERS + 2
 
 HEADER_WORDS = 5
 _INPUTS, _OUTPUTS, _SIZES, _MISCOUNTED, NAME = range(HEADER_WORDS)
@@ -71,23 +71,29 @@ def for_each_element(run: Any, on_stream: bool) -> Any:
 
     @native
     def execute(frame, plan):
-        buffers, data = stack_words(MAX_BUFFERS), stack_words(_DATA_WORDS)
+        buffers, data = stack_words(MAX_BUFFERS), stack_words(DATA_WORDS)
         error = collect_buffers(frame, plan, buffers)
         if error != 0:
             return error
         error = stream_and_device(frame, data + WORD_BYTES * STREAM_WORD, on_stream)
         if error != 0:
             return error
-        batch_rank = batch_rank_of(plan, buffers)
-        for element in range(batch_elements(plan, buffers, batch_rank)):
-            for index in range(buffer_count(plan)):
-                store(data, index, element_address(plan, buffers, index, batch_rank, element))
-            error = run(frame, plan, buffers, data, batch_rank)
-            if error != 0:
-                return error
-        return 0
+        rank = batch_rank_of(plan, buffers)
+        return run_elements(run, frame, plan, buffers, data, rank, 0, batch_elements(plan, buffers, rank))
 
     return execute
+
+
+@native
+def run_elements(run, frame, plan, buffers, data, batch_rank, first, last):
+    """Runs the elements of a batch from ``first`` to ``last``, which is not included. Returns the first error, or 0."""
+    for element in range(first, last):
+        for index in range(buffer_count(plan)):
+            store(data, index, element_address(plan, buffers, index, batch_rank, element))
+        error = run(frame, plan, buffers, data, batch_rank)
+        if error != 0:
+            return error
+    return 0
 
 
 @native

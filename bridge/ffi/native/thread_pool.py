@@ -1,6 +1,6 @@
 """Asks for XLA's threads in native code: how many there are, and that one of them runs a task.
 
-Only parallel loops of Numba kernels need this, so only they import it. Importing it raises
+Only :mod:`bridge.ffi.native.shared_work` and what it runs need this, so nothing else imports it. Importing it raises
 :class:`~bridge.errors.AbiError` if the header of the installed jaxlib lacks what it needs.
 """
 
@@ -62,9 +62,15 @@ def _succeeds(frame, error):  # type: ignore[no-untyped-def]
     """Whether XLA has returned no error; destroys it."""
     if error == 0:
         return True
+    destroy(frame, error)
+    return False
+
+
+@native
+def destroy(frame, error):  # type: ignore[no-untyped-def]
+    """Frees an error that nobody will see."""
     args = stack_words(8)
     store(args, _DESTROY.STRUCT_SIZE, _DESTROY.BYTES)
     store(args, _DESTROY.EXTENSION_START, 0)
     store(args, _DESTROY.ERROR, error)
     call(load(load(frame, FRAME.API), _API.ERROR_DESTROY), args)
-    return False

@@ -18,7 +18,7 @@ from bridge.ffi.native.call_frame import HEADER_WORDS, STREAM_WORD, for_each_ele
 from bridge.ffi.native.exception_text import create_error, describe, error_code
 from bridge.ffi.native.words import call, call2, call5, load, native
 
-_FUNCTION, _CONTEXT, _ACQUIRE, _RELEASE, _MUTEX = range(HEADER_WORDS, HEADER_WORDS + 5)
+_FUNCTION, _CONTEXT, _ACQUIRE, _RELEASE, _MUTEX, SHARES, ELEMENT_NS = range(HEADER_WORDS, HEADER_WORDS + 7)
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 5)
 """Type of ``f(frame, buffers, data, batch_rank, context)``, which runs a kernel once and returns 0 or the address of an
@@ -52,12 +52,14 @@ class HostPlan:
         function: A :data:`FUNCTION`: of ctypes, or its address.
         mutex: Held during the call, if given.
         context: Passed on to ``function``.
+        shares: Whether several threads may run elements of one batch, see :mod:`bridge.ffi.plans.shared_batch`.
         alive: Owns the memory and the machine code that the plan refers to.
     """
 
     function: Any
     mutex: Mutex | None = None
     context: int = 0
+    shares: bool = False
     alive: Any = None
 
     def keep(self, arrays: Arrays) -> int:
@@ -68,7 +70,8 @@ class HostPlan:
         """
         held = self.mutex or Mutex(0, 0, 0)
         function = self.function if isinstance(self.function, int) else c_function(self.function)
-        return keep([*arrays.header(), function, self.context, held.acquire, held.release, held.mutex])
+        words = [function, self.context, held.acquire, held.release, held.mutex, int(self.shares), 0]
+        return keep([*arrays.header(), *words])
 
 
 def python_plan(name: str, function: Callable[[int, int, Sequence[int]], None], count: int) -> HostPlan:
@@ -94,7 +97,8 @@ def python_plan(name: str, function: Callable[[int, int, Sequence[int]], None], 
 
 
 @native
-def _call(frame, plan, buffers, data, batch_rank):
+def call_once(frame, plan, buffers, data, batch_rank):
+    """Calls the function of a plan for one element of a batch; returns 0 or an error."""
     return call5(load(plan, _FUNCTION), frame, buffers, data, batch_rank, load(plan, _CONTEXT))
 
 
@@ -104,7 +108,7 @@ def make_execute(on_stream: bool) -> Any:
     Args:
         on_stream: Ask XLA for stream and device, for a kernel on CUDA.
     """
-    execute = for_each_element(_call, on_stream)
+    execute = for_each_element(call_once, on_stream)
 
     @native
     def execute_alone(frame, plan):

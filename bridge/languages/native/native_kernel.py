@@ -65,7 +65,8 @@ def native_kernel(
             only enqueues work on this stream, on the device that is current, and does not wait for it.
         capturable: Whether XLA may record what the function enqueues into CUDA graphs. Then it must not allocate
             memory, wait, or depend on anything but its arguments, because a replay does not call it.
-        vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code.
+        vmap_method: As for :func:`bridge.numba_kernel`: by default one call loops over the batch in native code. With
+            ``"parallel"`` the function runs on several elements of a batch at the same time.
         input_output_aliases: Pairs of input and output index that share a buffer. The function may then update it.
         has_side_effect: As for :func:`bridge.numba_kernel`.
 
@@ -160,7 +161,7 @@ class _Native(NativeLanguage[NativeDefinition, NativeOptions]):
 
         def load() -> HostPlan:
             entry = assembled(code)
-            return HostPlan(entry.address, context=definition.address, alive=(entry, definition))
+            return HostPlan(entry.address, context=definition.address, shares=True, alive=(entry, definition))
 
         return Compiled(content and f"{content}\n{code}", load, target=host_target(options, platform))
 

@@ -21,6 +21,7 @@ from bridge.compat import numba as compat
 from bridge.errors import BridgeError
 from bridge.ffi.native.object_code import require_processor, require_symbols
 from bridge.ffi.plans.host import HostPlan
+from bridge.languages.numba import linking
 from bridge.languages.numba.linking import linked, outside, provide
 
 
@@ -109,4 +110,4 @@ def plan_of(name: str, content: bytes) -> HostPlan:
         environment.consts[:] = constants
         compat.set_environment(variable, environment)
         environments.append(environment)
-    return HostPlan(address, alive=environments)
+    return linking.plan_of(address, code.outside, environments)

@@ -85,10 +85,18 @@ def load(compiled: Any, arrays: Sequence[types.Array], kernel: str) -> HostPlan:
     """
     entry = f"bridge_entry_{next(_serials)}"
     with linked(compiled, arrays, kernel, entry) as module:
-        content = compat.machine_code(module)
-        provide(outside(module))
+        content, taken = compat.machine_code(module), outside(module)
+        provide(taken)
     # Machine code holds addresses of Python objects: of environments, and of what Numba calls dynamic globals.
-    return HostPlan(compat.load(content, entry), alive=compiled)
+    return plan_of(compat.load(content, entry), taken, compiled)
+
+
+def plan_of(address: int, taken: Sequence[str], alive: Any) -> HostPlan:
+    """The plan of machine code at an address, which takes these functions from outside.
+
+    The threads share either the batches of a kernel or its parallel loops.
+    """
+    return HostPlan(address, shares=f"bridge_{compat.PARALLEL_FOR}" not in taken, alive=alive)
 
 
 @contextlib.contextmanager

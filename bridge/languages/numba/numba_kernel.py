@@ -51,7 +51,11 @@ def numba_kernel(
             these. It gets the inputs (anything with shape and dtype, no values), and runs when JAX traces a call:
             ``outs=lambda x, y: jax.ShapeDtypeStruct(x.shape, x.dtype)``.
         vmap_method: How ``jax.vmap`` runs the kernel. By default (and with ``"expand_dims"``) one call loops over the
-            batch in native code. ``"broadcast_all"`` also repeats the arguments that are not batched; ``"sequential"``
+            batch in native code. ``"parallel"`` lets the threads that XLA computes with share the batch on a CPU, if it
+            takes 20 us or more: for kernels of which one element takes microseconds. They may run elements in any
+            order and at the same time, and a failed call has the error of one of those that raised. A kernel with
+            ``has_side_effect`` or with parallel loops, which share the threads already, gets the elements in turn.
+            ``"broadcast_all"`` also repeats the arguments that are not batched; ``"sequential"``
             and ``"sequential_unrolled"`` make one call for each element. The kernel always sees one element, and the
             result is the same.
         input_output_aliases: Pairs of input and output index that share a buffer. The kernel may write to such an
@@ -144,7 +148,7 @@ class NumbaDefinition(Definition):
         if any(now.get(types) is not compiled for types, compiled in known.items()):
             self._overloads.append(now)
         else:
-            known.update(now)
+            self._overloads[-1] = known | now  # a new one: another thread may be reading the old one
         return len(self._overloads) - 1
 
 

@@ -54,7 +54,8 @@ def jax_kernel(
             and does not write to its inputs. It gets a copy of an input unless the code that Warp generates shows that
             nothing is written to it (:func:`bridge.languages.warp.inputs.declare_writes` says so of C++).
         num_outputs: Number of arrays returned, in/out arguments included.
-        vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element.
+        vmap_method: As for :func:`bridge.numba_kernel`: by default one call launches the kernel for each element. With
+            ``"parallel"`` XLA's threads share them on the CPU, unless the kernel works on tiles.
         launch_dims: Threads along each dimension, an int or up to four; by default the shape of the first array. They
             are as many as the kernel unpacks of ``wp.tid()``; extents that are left out here are one.
         output_dims: Shape of the outputs, in elements (an array of ``vec3`` has no dimension for the 3): one for all,

@@ -169,7 +169,8 @@ def block_of(
     return [*[0] * ARGUMENTS, *words_of(content)], addresses + inside
 
 
-_TILES = Mutex.new()  # held while code that works on tiles runs
+_TILE_MUTEX = Mutex.new()
+"""Held while code that works on tiles runs. Made at import: two threads that make it when they need it may make two."""
 
 
 def host_plan(
@@ -193,8 +194,9 @@ def host_plan(
         for word, buffer, offset in op.patches:
             words += [word, ITSELF if buffer == ITSELF else buffers[buffer], offset]
     context = (ctypes.c_int64 * len(words))(*words)
-    mutex = _TILES if on_tiles else None
-    return HostPlan(replay().address, mutex, ctypes.addressof(context), alive=(context, alive))
+    mutex, function = _TILE_MUTEX if on_tiles else None, replay()
+    shares = mutex is None and take == 0
+    return HostPlan(function.address, mutex, ctypes.addressof(context), shares, (context, function, alive))
 
 
 @functools.cache

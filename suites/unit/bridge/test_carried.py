@@ -71,6 +71,7 @@ def of_warp(x):
 CALLS = {
     "thrice": numba_kernel(thrice, LIKE),
     "batch": lambda x: jax.vmap(numba_kernel(thrice, LIKE))(x[:, None]),
+    "shared batch": lambda x: jax.vmap(numba_kernel(thrice, LIKE, vmap_method="parallel"))(x[:, None]),
     "parallel": numba_kernel(in_parallel, LIKE),
     "memory": numba_kernel(with_memory, LIKE),
     "half": lambda x: numba_kernel(half, LIKE)(x.astype(jnp.bfloat16)).astype(jnp.float32),
