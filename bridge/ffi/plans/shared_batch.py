@@ -15,12 +15,11 @@ import numba
 import numpy as np
 from numba.core.types import int64
 
-from bridge.ffi.native.addresses import c_function
+from bridge.ffi.native.addresses import MAX_BUFFERS, c_function
 from bridge.ffi.native.call_frame import (
     DATA_WORDS,
     DEVICE_WORD,
     FOR_EXECUTE,
-    MAX_BUFFERS,
     STREAM_WORD,
     batch_elements,
     batch_rank_of,
