@@ -68,9 +68,11 @@ def tune(function: Callable[..., Any], *args: Any, rtol: float | None = None) ->
 
     Raises:
         BackendError: As by :meth:`bridge.XLACustomKernel.tune`.
-        SignatureError: No call of an operator ran.
+        SignatureError: No call of an operator ran. What the function raises itself passes through.
     """
     check_rtol(rtol, "tune")
+    if not callable(function):
+        raise SignatureError(f"tune got {function!r}, expected a function that calls operators, and its arguments.")
     search = Search()
     with searching(search):
         jax.block_until_ready(function(*args))
