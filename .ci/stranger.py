@@ -74,6 +74,12 @@ EXPECTED = {
     "python -m pip install .": Expected(CLONE),
     'python -m pip install ".[suites]"': Expected(CLONE),
     "kernel-bridge validate my_ops.py": Expected(OWN, (_GRID, r"cube +PASSED"), "--profile quick"),
+    "kernel-bridge validate my_ops.py --executor cluster:make": Expected(
+        OWN, (_GRID, r"cube +PASSED"), "--profile quick"
+    ),
+    "pytest -p suites.plugin --pyargs suites.bench.speed --kb-operator add --benchmark-json times.json": Expected(
+        OWN, (r"[1-9]\d* passed",), "--kb-backend numba --kb-size 4096 --kb-dtype float32"
+    ),
     "kernel-bridge bench my_ops.py": Expected(OWN, (r"cube +f32 .*\d.jnp", _TABLE)),
     "kernel-bridge list my_ops.py": Expected(OWN, (r"Operators on cpu.*cube.*numba +f32 f64",)),
     "kernel-bridge show": Expected(OWN, (r"Runs in runs.*validate quick.*full",)),

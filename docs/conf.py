@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
     ("py:class", r"suites\.cells\.tables\.CellTable|suites\.checks\.register\.Test"),
     ("py:class", r"suites\.kernels\.kernel\.(AtLeast|Derivative)"),
     ("py:class", r"reports\.records\.boundaries\.End"),
-    ("py:class", r"bridge\.(operator\.(registry\.Snapshot|operator_call\.Rules)|table\.Language)"),
+    ("py:class", r"bridge\.(operator\.(registry\.Snapshot|operator_call\.(Rules|Parameters))|table\.Language)"),
     (
         "py:.*",
         r"(ArithmeticError|AssertionError|Exception|ImportError|LookupError|NotImplementedError|OSError"
