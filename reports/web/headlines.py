@@ -52,12 +52,16 @@ def failures(choice: Choice) -> Markup | None:
 
 @functools.lru_cache(maxsize=32)
 def comparisons(own: Results) -> list[Comparison]:
-    """Returns the comparison of the newest result of each cell with the one before it; of checks, the changes alone."""
-    before = {record.cell.versionless_key: record for record in own.earlier}
-    head = [record for record in own.records if record.cell.versionless_key in before]
-    interleaved = all(are_interleaved(before[record.cell.versionless_key].run, record.run) for record in head)
+    """Returns the comparison of the newest result of each cell with the one before it; of checks, the changes alone.
+
+    A cell that the newest run of its selection no longer has is MISSING, and one that the run before did not have NEW.
+    """
+    before = {record.cell.versionless_key: record for record in (*own.earlier, *own.removed)}
+    head = [record for record in own.records if record.cell.versionless_key in {*before, *own.added}]
+    pairs = [(before.get(record.cell.versionless_key, record), record) for record in head]
+    interleaved = all(are_interleaved(base.run, record.run) for base, record in pairs)
     # compare takes both lists as one run each, of which the last record of a cell counts.
-    found = compare(before.values(), head, interleaved=interleaved)
+    found = compare(before.values(), head, interleaved=interleaved) if head or before else []
     return [one for one in found if own.kind is RunKind.TIMES or one.base_status is not one.head_status]
 
 

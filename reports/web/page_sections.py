@@ -114,7 +114,9 @@ def _changes(own: Results) -> list[Content]:
     changes = comparisons(own)
     if not changes:
         return []
-    base = max((record.run for record in own.earlier), key=lambda run: run.started)
+    # Where all cells are new, the run before has none of them.
+    bases = [record.run for record in (*own.earlier, *own.removed)] or [row.run for row in own.history]
+    base = max((run for run in bases if run.started < own.run.started), key=lambda run: run.started, default=own.run)
     table = comparison_table(changes, base, own.run, interleaved=are_interleaved(base, own.run))
     return [html_table(table, closed=len(table.rows) > MOST_CHANGES)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -38,6 +38,9 @@ class Results:
             shown together.
         rows: The newest result of each cell; a cell that failed stays failed until that very cell passes again.
         earlier: The result before it, of the cells that have one.
+        removed: The last results of cells that a later run of the same selection does not have; those that failed stay
+            in `rows`, for nothing has shown them right.
+        added: The keys of the cells that an earlier run of the same selection did not have.
         history: All results of all runs, the oldest first.
     """
 
@@ -45,6 +48,8 @@ class Results:
     device: str
     rows: tuple[CellRow, ...] = field(repr=False)
     earlier: tuple[Record, ...] = field(repr=False)
+    removed: tuple[Record, ...] = field(repr=False)
+    added: frozenset[CellKey] = field(repr=False)
     history: tuple[CellRow, ...] = field(repr=False)
 
     @functools.cached_property
@@ -96,15 +101,18 @@ def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> Choice:
         RunUnreadable: None of them timed or checked kernels.
     """
     by_kind: dict[tuple[RunKind, str], list[CellRow]] = {}
+    announced: dict[str, set[CellKey]] = {}
     ordered = sorted(runs, key=lambda one: (one[1][0].run.started, one[1][0].run.run_id))
-    for _, records in ordered:
+    for run, records in ordered:
         kind = kind_of(records)
+        if not run.deselected and run.run_id is not None:
+            announced[run.run_id] = {cell.versionless_key for cell in run.expected.values()}
         if kind is not None:
             for row in cell_rows(records):
                 by_kind.setdefault((kind, platform_name(row.run)), []).append(row)
     if not by_kind:
         raise RunUnreadable("none of these runs has times or checks of kernels. kernel-bridge show prints them.")
-    shown = [_newest(kind, rows) for (kind, _), rows in by_kind.items()]
+    shown = [_newest(kind, rows, announced) for (kind, _), rows in by_kind.items()]
     shown.sort(key=lambda one: (list(RunKind).index(one.kind), one.device))
     return Choice(tuple(shown), tuple(_doubts(ordered)))
 
@@ -116,7 +124,7 @@ def kind_of(records: Sequence[Record]) -> RunKind | None:
     return RunKind.CHECKS if is_validation(records) else RunKind.TIMES
 
 
-def _newest(kind: RunKind, rows: Sequence[CellRow]) -> Results:
+def _newest(kind: RunKind, rows: Sequence[CellRow], announced: Mapping[str, set[CellKey]]) -> Results:
     """Returns the newest result of each cell, of rows in the order of their runs."""
     newest: dict[CellKey, CellRow] = {}
     earlier: dict[CellKey, Record] = {}
@@ -127,7 +135,28 @@ def _newest(kind: RunKind, rows: Sequence[CellRow]) -> Results:
             newest[key] = row
         elif row.status is Status.PASSED or row.status.failed or not before.status.failed:
             earlier[key], newest[key] = before.record, row
-    return Results(kind, platform_name(rows[-1].run), tuple(newest.values()), tuple(earlier.values()), tuple(rows))
+    first: dict[str, str] = {}
+    last: dict[str, set[CellKey]] = {}
+    for run in (row.run for row in rows if row.run.run_id in announced):
+        first.setdefault(_selected(run), run.started)
+        last[_selected(run)] = announced[run.run_id]
+    removed, added = set(), set()
+    for key, row in newest.items():
+        own = _selected(row.run)
+        if not row.status.failed and key not in last.get(own, {key}):
+            removed.add(key)
+        elif key not in earlier and first.get(own, row.run.started) < row.run.started:
+            added.add(key)
+    return Results(
+        kind, platform_name(rows[-1].run), tuple(row for key, row in newest.items() if key not in removed),
+        tuple(earlier.values()), tuple(newest[key].record for key in newest if key in removed), frozenset(added),
+        tuple(rows),
+    )  # fmt: skip
+
+
+def _selected(run: Run) -> str:
+    """Returns what a run selected; runs that did not record it are alone."""
+    return repr((run.profile, run.selection, run.part) if run.selection is not None else run.run_id)
 
 
 def _doubts(runs: Iterable[tuple[RunFile, Sequence[Record]]]) -> list[str]:

@@ -282,3 +282,34 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     charts._library.cache_clear()
     with pytest.raises(LibraryMissing, match=r'pip install "vl-convert-python'):
         charts._library()
+
+
+def test_what_a_run_of_the_same_selection_lacks_is_missing_and_not_counted_as_passed(tmp_path):
+    first, second = run_of("times", 1), run_of("times", 2)
+    kernels = {"kept": None, "gone": None, "worse": None}, {"kept": None, "worse": Status.WRONG_VALUE, "came": None}
+    runs = [
+        saved(tmp_path / f"{number}.jsonl", [
+            make_record(make_cell(operator=name), None if status else 1000.0, own,
+                        **({"status": status} if status else {}))
+            for name, status in statuses.items()
+        ])
+        for number, (own, statuses) in enumerate(zip((first, second), kernels, strict=True))
+    ]  # fmt: skip
+    (own,) = choose([(one, one.records) for one in runs]).shown
+    assert {one.cell.operator: str(one.verdict) for one in comparisons(own)} == {
+        "kept": "SAME", "gone": "MISSING", "worse": "BROKEN", "came": "NEW",
+    }  # fmt: skip
+    text = page_of_runs(*runs)
+    assert all(f">{verdict} " in text for verdict in ("MISSING", "BROKEN", "NEW"))
+    assert "2 of 3 passed" in tiles(text)["Right results"][2]
+
+
+def test_checks_that_changed_are_said_and_a_run_that_was_cut_removes_nothing(tmp_path):
+    before = checks(tmp_path, 1, {"numba": None, "warp": None, "pallas": None})
+    after = checks(tmp_path, 2, {"numba": None, "warp": Status.CRASHED})
+    (own,) = choose([(one, one.records) for one in (before, after)]).shown
+    assert {one.cell.backend: str(one.verdict) for one in comparisons(own)} == {"warp": "BROKEN", "pallas": "MISSING"}
+    cut = run(tmp_path, "times", 2)
+    cut.path.write_bytes(b"".join(cut.path.read_bytes().splitlines(keepends=True)[:-3]))
+    whole_run, cut = run(tmp_path, "times", 1), load_run(cut.path)
+    assert choose([(one, one.records) for one in (whole_run, cut)]).shown[0].removed == ()
