@@ -52,7 +52,7 @@ def spec_of(
         "colors": [marks[name][0][0] for name in names],
         "shapes": [marks[name][1] for name in names],
         "sizes": sorted({row["size"] for row in rows if "size" in row}),
-        "over": f"time / {BASELINE} (log scale)",
+        "over": f"time / {rows[0].get('over')} (log scale)" if rows else "",
         "centres": [*centres],
         "labels": f"split({json.dumps([*centres.values()])}[indexof({[*centres]}, datum.value)], ' · ')",
         "heights": [0, height],
@@ -146,11 +146,11 @@ def time_points(rows: Iterable[CellRow]) -> list[Point]:
 
 
 def ratio_points(kernels: Iterable[KernelSummary]) -> list[Point]:
-    """Returns a point for each kernel with a ratio to the baseline."""
+    """Returns a point for each kernel with a ratio to the baseline, or to the fastest kernel where that is missing."""
     return [
         {
             "label": visible(kernel.label), "backend": visible(kernel.backend), "ratio": _short(mean.mean),
-            "low": _short(mean.low), "high": _short(mean.high),
+            "low": _short(mean.low), "high": _short(mean.high), "over": kernel.over,
             "said": visible(f"{kernel.label}, {kernel.backend}: {ratio_text(mean.mean)}, interval"
                             f" {interval_text(mean.low, mean.high)}"),
         }

@@ -22,7 +22,7 @@ from reports.web.chart_theme import Mark, marks_of
 from reports.web.charts import figure, key, ratio_points, roof_points, time_points
 from reports.web.headlines import comparisons, failures, tile_list
 from reports.web.html_tables import TURNED, html_table
-from reports.web.kernel_grid import heat_map, kernels
+from reports.web.kernel_grid import FASTEST, heat_map, kernels
 from reports.web.lasting import lasting_list
 from reports.web.markup import Content, Markup, element, joined
 from reports.web.run_choice import Choice, Results, RunKind
@@ -102,11 +102,12 @@ def _fastest(own: Results, marks: Marks, devices: int) -> list[Content]:
     content: list[Content] = [element("h3", None, own.device), *heat]
     points = ratio_points(summaries)
     if points:
+        over = " or ".join(sorted({point["over"] for point in points}))
         note = "Geometric mean over the sizes of a kernel, with its 95% interval across processes. "
-        note += f"{BASELINE} is the code of XLA itself. Left of 1 is faster."
+        note += "" if over == FASTEST else f"{BASELINE} is the code of XLA itself. Left of 1 is faster."
         # A table with turned names has the whole width.
         widths = _widths(devices if len({kernel.backend for kernel in summaries}) < TURNED else 1)
-        content.append(figure("forest", f"Time relative to {BASELINE}, {own.device}", note, points, marks, *widths))
+        content.append(figure("forest", f"Time relative to {over}, {own.device}", note, points, marks, *widths))
     return [*content, html_table(summary_table(own.rows))]
 
 

@@ -18,7 +18,7 @@ from reports.web.charts import roof_points, spec_of
 from reports.web.headlines import comparisons
 from reports.web.run_choice import choose
 from suites.commands.command_line import main
-from suites.unit.reports.builders import GPU, make_cell, make_record
+from suites.unit.reports.builders import GPU, make_cell, make_record, make_timing
 from suites.unit.reports.page_runs import (
     checked_records,
     mutant_records,
@@ -282,6 +282,49 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch):
     charts._library.cache_clear()
     with pytest.raises(LibraryMissing, match=r'pip install "vl-convert-python'):
         charts._library()
+
+
+def heat(path, times, **header):
+    """The rows of the heat map of one operator: its words, and the class of each cell by backend."""
+    own = run_of("times", **header)
+    text = page_of_runs(saved(path / "heat.jsonl", [
+        make_record(make_cell(backend=backend, size=size), time * size, own)
+        for backend, time in times.items() for size in (1024, 4096)
+    ]))  # fmt: skip
+    table = re.search(r'<table class="heat.*?</table>', text, re.DOTALL)[0]
+    cells = re.findall(r'<td class="([^"]*)" data-label="([^"]*)"[^>]*>(.*?)</td>', table)
+    return {backend: (css, re.sub("<.*?>", "", words)) for css, backend, words in cells}
+
+
+@pytest.mark.parametrize(
+    ("times", "fastest", "marked"),
+    [
+        ({"jnp": 3, "numba": 1, "warp": 2}, "numba", {"numba"}),
+        ({"jnp": 3, "numba": 1, "warp": 1.001}, "tie: numba, warp", {"numba", "warp"}),
+        ({"jnp": 1, "numba": 2, "warp": 3}, "jnp", set()),
+        ({"numba": 2, "warp": 3}, "numba", {"numba"}),
+    ],
+)
+def test_the_fastest_of_a_row_is_marked_and_a_tie_is_said(tmp_path, times, fastest, marked):
+    found = heat(tmp_path, times)
+    assert found.pop("fastest")[1] == fastest
+    assert {name for name, (css, words) in found.items() if "winner" in css and "\N{BLACK STAR}" in words} == marked
+    if "jnp" not in times:
+        assert found["warp"][1] == "1.50", "times are divided by those of the fastest"
+
+
+def test_the_least_times_of_two_processes_are_not_proof(tmp_path):
+    records = [
+        make_record(make_cell(backend=name), run=run_of("times"), timing=make_timing(time, across=[1, 1.01]))
+        for name, time in (("jnp", 2e3), ("numba", 1e3))
+    ]
+    text = page_of_runs(saved(tmp_path / "two.jsonl", records))
+    assert ">numba?</td>" in text
+    assert "winner" not in re.sub("<style.*?</style>", "", text, flags=re.DOTALL)
+
+
+def test_another_library_or_a_backend_without_a_size_is_not_called_fastest(tmp_path):
+    assert heat(tmp_path, {"jnp": 3, "numba": 2, "cupy": 1}, peers={"cupy": "CuPy 14"})["fastest"][1] == "numba"
 
 
 def test_what_a_run_of_the_same_selection_lacks_is_missing_and_not_counted_as_passed(tmp_path):
