@@ -253,7 +253,9 @@ class TestChoices:
             with Choices.loads(text.replace("fast", "slow")):
                 assert str(op.explain(X)["cpu"]) == "cpu: slow (tuned)"
             assert chosen(op) == "fast"
-        with Choices.loads(text.replace(row["device_kind"], "another")), Choices.loads(text.replace("scale", "other")):
+        elsewhere = text.replace(f'"device_kind": "{row["device_kind"]}"', '"device_kind": "another"')
+        assert elsewhere != text
+        with Choices.loads(elsewhere), Choices.loads(text.replace("scale", "other")):
             assert str(op.explain(X)["cpu"]) == "cpu: slow (the default)"
 
     def test_a_backend_that_is_not_registered_is_an_error(self, op, choices):
