@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 
 from reports import Status
 from suites.numerics.derived import derived_truth, explain_truth
@@ -76,6 +78,20 @@ def test_bound_is_derived_and_xla_keeps_to_it(reference, dtype):
     assert [expected.dtype for expected in truth.outputs] == [result.dtype for result in results]
     verdict = judge(results, truth)
     assert verdict.status is Status.PASSED, verdict.reason
+
+
+def test_an_operation_of_newer_jax_has_a_rule():
+    """JAX 0.11 writes the derivative of tanh with it."""
+    square = Primitive("one_minus_square")
+    square.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(square, mlir.lower_fun(lambda x: (1 + x) * (1 - x), multiple_results=False))
+    x = np.linspace(-1.5, 1.5, 100, dtype=np.float32)
+    truth = derived_truth(square.bind, (x,))
+    assert explain_truth(square.bind, (x,)) == "derived bound"
+    right = 1 - x.astype(np.float64) ** 2
+    assert judge([right.astype(np.float32)], truth).status is Status.PASSED
+    assert judge([np.float32(1) - x * x], truth).status is Status.PASSED
+    assert _wrong(truth, [(right * (1 + 1e-5)).astype(np.float32)])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
