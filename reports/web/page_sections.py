@@ -63,8 +63,9 @@ def page_sections(choice: Choice) -> list[PageSection]:
     """Returns the sections that have something to show."""
     timed = choice.of_kind(RunKind.TIMES)
     marks = marks_of(visible(row.cell.backend) for own in timed for row in own.history)
+    beating = fastest_table({own.device: own.rows for own in timed})
     fastest = [
-        html_table(fastest_table({own.device: own.rows for own in timed})),
+        *([html_table(beating)] if beating.rows else []),
         *_beside([_fastest(own, marks, len(timed)) for own in timed]),
     ]
     sections: list[tuple[str, str, str, Sequence[Content]]] = [

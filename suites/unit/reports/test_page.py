@@ -309,6 +309,8 @@ def test_the_fastest_of_a_row_is_marked_and_a_tie_is_said(tmp_path, times, faste
     found = heat(tmp_path, times)
     assert found.pop("fastest")[1] == fastest
     assert {name for name, (css, words) in found.items() if "winner" in css and "\N{BLACK STAR}" in words} == marked
+    text = page_of_runs(load_run(tmp_path / "heat.jsonl"))
+    assert ("Kernels that beat jnp" in text) == ("jnp" in times)
     if "jnp" not in times:
         assert found["warp"][1] == "1.50", "times are divided by those of the fastest"
 
