@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import types
-from numba.core.registry import CPUDispatcher
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.np.numpy_support import from_dtype
 
 from bridge.compat.numba import again, takes_new_types
@@ -205,6 +205,7 @@ def _compile(definition: NumbaDefinition, array_types: tuple[types.Array, ...]) 
     Raises:
         KernelCompileError: Numba refuses the kernel for these types, or it returns a value.
     """
+    _check_declared(definition, array_types)
     dispatcher = _with_parameters(definition, len(array_types))
     try:
         compiled = _compiled(dispatcher, array_types)
@@ -237,6 +238,24 @@ def _compiled(dispatcher: CPUDispatcher, array_types: tuple[types.Array, ...]) -
     return dispatcher.overloads[array_types]
 
 
+def _check_declared(definition: NumbaDefinition, array_types: tuple[types.Array, ...]) -> None:
+    """Raises KernelCompileError if a kernel with explicit signatures has none for these types."""
+    if takes_new_types(definition.dispatcher):
+        return
+    declared = [signature.args for signature in definition.dispatcher.nopython_signatures]
+    writable = [types.Array(array.dtype, array.ndim, "C") for array in array_types]
+    for signature in declared:
+        if len(signature) == len(writable) and all(
+            given.can_convert_to(cpu_target.typing_context, wanted) is not None
+            for given, wanted in zip(writable, signature, strict=True)
+        ):
+            return
+    raise KernelCompileError(
+        f"{definition.name} is declared for {'; '.join(map(_listed, declared))}, but was called with "
+        f"{_listed(writable)}. Convert the arguments, or declare this signature too."
+    )
+
+
 def _with_parameters(definition: NumbaDefinition, count: int) -> CPUDispatcher:
     """A dispatcher of ``count`` positional parameters; Numba fills in the kernel's defaults and ``*args``."""
     dispatcher = _compilable(definition)
@@ -258,3 +277,7 @@ def _compilable(definition: NumbaDefinition) -> CPUDispatcher:
     options = {**dispatcher.targetoptions, "boundscheck": True} if current_mode().bounds else dispatcher.targetoptions
     own = takes_new_types(dispatcher) and options == dispatcher.targetoptions
     return dispatcher if own else again(dispatcher, options)
+
+
+def _listed(array_types: Iterable[types.Type]) -> str:
+    return f"({', '.join(map(str, array_types))})"

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import numba_kernel
+from bridge import KernelCompileError, numba_kernel
 from bridge.kernel.language import CPU_DTYPES
 from suites.unit.bridge import kernels
 
@@ -62,14 +62,16 @@ def test_arrays_in_another_memory_order_reach_the_kernel_row_major():
     np.testing.assert_array_equal(numba_kernel(ravel, x.ravel())(np.asfortranarray(x)), np.arange(6))
 
 
-def test_a_kernel_with_explicit_signatures_takes_any_dtype():
-    @numba.njit(["void(float32[:], float32[:])"])
+def test_explicit_signatures_bind_the_dtypes():
+    @numba.njit(["void(float32[:], float32[:])", "void(int32[::1], int32[::1])"])
     def double(x, out):
         for i in range(x.size):
             out[i] = 2 * x[i]
 
     for dtype in (np.float32, np.int32):
         np.testing.assert_array_equal(numba_kernel(double, Spec((2,), dtype))(np.ones(2, dtype)), [2, 2])
+    with pytest.raises(KernelCompileError, match=r"declared for \(array\(float32, 1d, A\).*called with \(array\(int8"):
+        numba_kernel(double, Spec((2,), np.int8))(np.ones(2, np.int8))
 
 
 def test_variadic_parameters_work():
