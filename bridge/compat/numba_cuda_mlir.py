@@ -1,5 +1,7 @@
 """Holds what the bridge uses of numba-cuda-mlir's insides. Imports numba-cuda-mlir.
 
+- `Dispatcher._can_compile`: whether a kernel is for the signatures that its decorator declares only. Unnecessary if the
+  dispatcher told.
 - `tools._cached_cc`: is replaced while a kernel compiles. numba-cuda-mlir 0.6 links for the GPU that it finds, also
   where the option `chip` names an older one, and fails where there is none. Unnecessary if `chip` was enough, as it is
   for `numba.cuda.compile`.
@@ -22,6 +24,11 @@ from numba_cuda_mlir import tools
 from bridge.compat.library import Library, reasons
 
 LIBRARY = Library("numba-cuda-mlir", "0.6", "0.6", reasons(__doc__))
+
+
+def takes_new_types(dispatcher: Any) -> bool:
+    """Whether a kernel is compiled for any types, and not only for the signatures that its decorator declares."""
+    return bool(LIBRARY.get(dispatcher, "_can_compile"))
 
 
 _LOCK = threading.Lock()

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from bridge.cuda.includes import header_versions, included_by
 from bridge.cuda.launch_shape import LaunchShape
 from bridge.cuda.machine_code import check_launch
-from bridge.errors import BridgeError
+from bridge.errors import BridgeError, KernelCompileError
 from bridge.ffi.cuda import driver
 from bridge.kernel.arguments import ArrayType
 from bridge.kernel.language import Definition
@@ -71,6 +71,7 @@ def compile_kernel(definition: CudaDefinition, arrays: Sequence[ArrayType]) -> A
         dispatcher = definition.dispatcher
         compat.check_layout()
         if not compat.takes_new_types(dispatcher):
+            check_declared(definition, array_types)
             dispatcher = type(dispatcher)(dispatcher.py_func, targetoptions=dispatcher.targetoptions)
         return compile_now(dispatcher, (*array_types, *defaults(definition, len(array_types), types)))
     except (BridgeError, Warning):
@@ -86,6 +87,18 @@ def defaults(definition: CudaDefinition, count: int, types: Any) -> tuple[Any, .
     """
     parameters = list(inspect.signature(definition.function).parameters.values())
     return tuple(types.Omitted(each.default) for each in parameters[count:] if each.default is not each.empty)
+
+
+def check_declared(definition: CudaDefinition, array_types: Sequence[Any]) -> None:
+    """Raises KernelCompileError if a kernel with explicit signatures has none of these dtypes and ranks."""
+    declared = list(definition.dispatcher.overloads)
+    for signature in declared:
+        if [(t.dtype, t.ndim) for t in signature] == [(t.dtype, t.ndim) for t in array_types]:
+            return
+    raise KernelCompileError(
+        f"{definition.name} is declared for {'; '.join(map(str, declared))}, but was called with {array_types}. "
+        "Convert the arguments, or declare this signature too."
+    )
 
 
 def compile_now(dispatcher: Any, array_types: tuple[Any, ...]) -> Any:

@@ -18,7 +18,7 @@ from bridge.errors import BridgeError, KernelTypeError, LaunchError
 from bridge.kernel.arguments import ArrayType
 from bridge.kernel.refused import refused
 from bridge.languages.numba_cuda.array_parameters import array_launch
-from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition, defaults
+from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition, check_declared, defaults
 from bridge.table import require_gpu
 
 
@@ -79,6 +79,8 @@ def compile_kernel(
         for array in arrays
     ]
     try:
+        if not compat.takes_new_types(given):
+            check_declared(definition, array_types)
         options = {**given.targetoptions, "chip": f"sm_{capability}"}
         dispatcher = type(given)(given.py_func, targetoptions=options)
         with compat.compiling_for(capability):

@@ -135,6 +135,19 @@ def test_arrays_are_passed_as_numba_cuda_passes_them():
     assert sizes_in(code.get_cubin(cc=(9, 0)).code, code._entry_name) == launch.sizes
 
 
+def test_explicit_signatures_of_numba_cuda_bind_the_dtypes():
+    without_gpu = pytest.importorskip("suites.unit.bridge.without_gpu", exc_type=ImportError)
+
+    def empty(x, out):
+        pass
+
+    with without_gpu.compiling():
+        kernel = CudaDefinition.of(numba.cuda.jit("void(float32[:], float32[:])")(empty))
+        cuda_compilation.compile_kernel(kernel, [ArrayType("float32", (5,), True)] * 2)
+        with pytest.raises(KernelCompileError, match=r"empty is declared for .*float32.*, but was called .*float64"):
+            cuda_compilation.compile_kernel(kernel, [ArrayType("float64", (5,), True)] * 2)
+
+
 class TestDriver:
     """The functions of the driver library, of which older ones have fewer."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, KernelTypeError, LaunchError, numba_cuda_kernel
+from bridge.compat import numba_cuda_mlir as compat
 from bridge.ffi.plans.device import Patch
 from bridge.languages.numba_cuda import mlir
 from bridge.languages.numba_cuda import numba_cuda_kernel as cuda_jit
@@ -116,6 +117,9 @@ def test_default_values_and_a_whole_grid_that_waits(wrap):
 
 
 def test_what_is_wrong_is_said(wrap):
+    with compat.compiling_for(90):
+        declared = kernel_at(0, SOURCE.replace("cuda.jit", "cuda.jit('void(float64[:], float64[:])')"))
+
     def changed(old, new, **names):
         return kernel_at(0, SOURCE.replace(old, new), **names)
 
@@ -124,6 +128,7 @@ def test_what_is_wrong_is_said(wrap):
         "Give the array its shape before the call": changed("x[i]", "x.reshape(2, 500)[0, i]"),
         "refers to the JAX array 'weights'": changed("x[i]", "weights[i]", weights=jnp.ones(N)),
         "Import modules outside of the kernel": changed("    i =", "    import math\n    i ="),
+        "scale is declared for .*float64": declared,
     }
     for message, kernel in cases.items():
         with pytest.raises(KernelCompileError, match=rf"scale(.|\n)*{message}|{message}"):
