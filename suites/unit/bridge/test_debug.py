@@ -1,8 +1,10 @@
 """Checks that debug_mode names each kind of wrong kernel under every transformation, and lets right kernels pass."""
 
 import contextlib
+import ctypes
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +22,12 @@ from bridge import (
     jax_kernel,
     numba_kernel,
 )
+from bridge.debug import findings
 from bridge.debug.findings import kept
 from bridge.debug.mode import OFF, current_mode
+from bridge.ffi.cuda import driver
+from bridge.ffi.native.addresses import c_string
+from bridge.ffi.native.call_frame import STREAM_WORD
 from bridge.ffi.native.words import store
 from bridge.ffi.plans import poison
 from suites.kernels.warp.blocks import wp
@@ -162,6 +168,27 @@ def test_a_fault_is_found(transform, case):
     call, check, message = {**EVERYWHERE, **CASES}[case]
     with only(check), pytest.raises(FAILED, match=message):
         jax.block_until_ready(TRANSFORMS[transform](call)(X))
+
+
+@pytest.mark.parametrize("text", ["a finding", None])
+def test_on_a_gpu_the_address_of_a_report_is_read_once_the_stream_is_done(monkeypatch, text):
+    address = np.array([c_string(text) if text else 0])
+    waited, made = [], []
+
+    def copy(content, source, size):
+        assert waited == [7]
+        ctypes.memmove(content, source.value, size.value)
+        return 0
+
+    driver_library = SimpleNamespace(
+        cuStreamSynchronize=lambda stream: waited.append(stream.value) or 0, cuMemcpyDtoH_v2=copy
+    )
+    monkeypatch.setattr(driver, "library", lambda: driver_library)
+    data = np.zeros(STREAM_WORD + 1, np.int64)
+    data[0], data[STREAM_WORD] = address.ctypes.data, 7
+    monkeypatch.setattr(findings, "create_error", lambda frame, report: made.append(report) or 1)
+    assert findings._fail(0, 0, data.ctypes.data, 0, 1) == len(made)
+    assert made == [text] * bool(text)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
