@@ -292,7 +292,7 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
     )  # fmt: skip
     bench = add(
         "bench", _bench, "check and time kernels, and print the table", "bench my_ops.py --size 4096", *cells,
-        "profile", "part", "executor", "resume", "processes", "mode", "peers", "timeout", "format", "summary", "runs",
+        "profile", "part", "executor", "resume", "processes", "peers", "timeout", "format", "summary", "runs",
     )  # fmt: skip
     listing = add(
         "list", _list, "list operators, their backends, and why cells are skipped", "list --backend warp", "operator",
