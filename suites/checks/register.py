@@ -5,8 +5,8 @@ The test takes a :class:`suites.cells.case.Case` named ``case``, usually with an
     @check("sizes", sees="errors at some sizes only", cells=KERNELS)
     def test_every_size_is_right(case, evidence): ...
 
-The name is the ``mode`` of the check's records and a column of the tables. The kill matrix (``nox -s mutants``)
-proves which faults the check sees. A new file needs no entry anywhere else: :func:`checks` imports every ``test_*.py``
+The name is the ``mode`` of the check's records and a column of the tables. The broken kernels (``nox -s mutants``)
+prove which faults the check sees. A new file needs no entry anywhere else: :func:`checks` imports every ``test_*.py``
 of this folder.
 """
 

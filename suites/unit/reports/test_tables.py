@@ -8,7 +8,6 @@ import pytest
 from reports.options import Exit
 from reports.pages.arrangement import KINDS
 from reports.pages.groups import group_names
-from reports.pages.kills import kill_tables
 from reports.pages.rows import cell_rows
 from reports.pages.run_cells import MOST, benchmark_tables, cell_table
 from reports.pages.run_page import list_page
@@ -19,7 +18,6 @@ from reports.render.layout import Style
 from reports.render.units import ABSENT, DASH, TIMES
 from suites.commands.command_line import main
 from suites.unit.reports.builders import make_cell, make_pair, make_record, make_run, make_timing, whole
-from suites.unit.reports.page_runs import mutant_records, run_of
 
 RATIO = f"{TIMES}jnp"
 PROCESSES = {
@@ -280,8 +278,3 @@ def test_a_validation_has_a_verdict_on_each_kernel_and_counts_each_check():
     ]
     assert is_validation(CHECKED)
     assert not is_validation([make_record()])
-
-
-def test_a_broken_kernel_has_the_checks_that_caught_it_or_has_survived():
-    (table,) = kill_tables(mutant_records(run_of("mutants")))
-    assert [(row[2].text, row[2].style) for row in table.rows] == [("compiled", Style.PLAIN), ("SURVIVED", Style.BAD)]
