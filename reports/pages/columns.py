@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
 from reports.pages.bandwidth_notes import OVER
 from reports.pages.rows import BASELINE, CellRow
 from reports.records.measurements import Timing
@@ -180,7 +178,6 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("shapes", "shapes of the inputs", "record.shapes", _JSON),
         Fact("dtypes", "dtypes of the inputs", "record.dtypes", _JSON),
         Fact("time", "when the cell ended: ISO 8601, UTC", "record.time"),
-        Fact("gpu", "the GPU that ran the cell, in a session on several", "record.gpu"),
     ),
     "Outcome": (
         Fact("status", "how the cell ended", "status"),
@@ -255,12 +252,8 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("device_bytes", "memory of the GPU that a call holds at its peak, without its inputs",
              "record.resources.device_bytes", _NUM, "B", _detail("device", _as(bytes_text,
              "record.resources.device_bytes"), "memory of the GPU that a call holds at its peak, with its outputs")),
-        Fact("energy_j", "energy of the device for a call, with its share of idle power", "record.resources.energy_j",
-             _NUM, "J"),
     ),
     "Work": (
-        Fact("hlo", "lines of the compiled program: the calls of kernels, or its first lines if it has none",
-             "record.hlo", _JSON),
         Fact("bytes", "bytes that a call must read and write", "record.bytes", _NUM, "B"),
         Fact("flops", "floating-point operations of a call", "record.flops", _NUM),
         Fact("bandwidth", "bytes per second at the median time", "record.bandwidth", _NUM, "B/s"),
@@ -278,8 +271,6 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
              "least time of a call: the longest of the times for its bytes, operations and scattered reads, at measured"
              " rates", "record.roof_ns", _NUM, "s"),
         Fact("roof_kind", "the resource that sets the roof, such as `copy, memory`", "record.roof_kind"),
-        Fact("dispatch", "names and targets of a cell of the dispatch benchmark",
-             lambda r: r.record.dispatch and msgspec.to_builtins(r.record.dispatch), _JSON),
         Fact("flop_rate", "floating-point operations per second at the median time", "record.flop_rate", _NUM, "1/s"),
     ),
     "Run": (

@@ -6,7 +6,7 @@ import math
 import msgspec
 
 from reports.errors import RecordError
-from reports.records.part import Amount, Count, Part, Rate, Whole, number
+from reports.records.part import Amount, Count, Part, Whole, number
 from reports.records.quantiles import grouped_median, quantile
 
 _NO_SAMPLES = (
@@ -228,34 +228,13 @@ class Stages(Part, frozen=True, kw_only=True):
         return None if None in stages else math.fsum(ms for ms in stages if ms is not None)
 
 
-class DispatchFacts(Part, frozen=True, kw_only=True):
-    """Names and targets of a cell in the dispatch benchmark.
-
-    There, `Cell.backend` names a way to call the kernel and `Cell.mode` names the situation of the call. The samples of
-    all ways in one mode were taken round by round: sample `r` of each belongs to round `r`.
-
-    Attributes:
-        title: The way to call the kernel, as text.
-        mode_title: The situation of the call, as text.
-        reference: The way to compare this one with, round by round.
-        limits: Targets: the largest ratio to another way, by its name.
-    """
-
-    title: str
-    mode_title: str
-    reference: str
-    limits: dict[str, Rate] = msgspec.field(default_factory=dict)
-
-
 class Resources(Part, frozen=True, kw_only=True):
-    """The memory and the energy of one call. A value that was not measured is None.
+    """The memory of one call. A value that was not measured is None.
 
     Attributes:
         host_bytes: Growth of the process's largest resident memory by a call, with its outputs.
         device_bytes: Memory of a GPU that a call holds at its peak, without its inputs, with its outputs.
-        energy_j: Energy of the device for a call, in joules, with a share of its idle power.
     """
 
     host_bytes: Count | None = None
     device_bytes: Count | None = None
-    energy_j: Amount | None = None

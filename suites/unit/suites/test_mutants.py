@@ -14,7 +14,6 @@ from suites.checks.register import checks
 from suites.mutants import mutants
 from suites.unit.suites.named_checks import check_named
 
-
 RIGHT = {"cpu": "right_kernels", "cuda": "right_cuda_kernels"}
 
 
