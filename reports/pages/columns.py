@@ -267,9 +267,8 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("roof_share", "`roof_s` divided by `median_s`", "record.roof_share", _NUM, "",
              Shown("roof%", lambda r: share_text(r.record.roof_share, OVER), "roof%: least time of the call by the"
                    " measured roofs of the device, in percent of its time", 1)),
-        Fact("roof_s",
-             "least time of a call: the longest of the times for its bytes, operations and scattered reads, at measured"
-             " rates", "record.roof_ns", _NUM, "s"),
+        Fact("roof_s", "least time of a call: the longer of the times for its bytes and operations, at measured rates",
+             "record.roof_ns", _NUM, "s"),
         Fact("roof_kind", "the resource that sets the roof, such as `copy, memory`", "record.roof_kind"),
         Fact("flop_rate", "floating-point operations per second at the median time", "record.flop_rate", _NUM, "1/s"),
     ),

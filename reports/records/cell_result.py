@@ -31,10 +31,9 @@ class CellResult(Part, frozen=True, kw_only=True):
             reads and writes, measured in the same run.
         bandwidth_limit_kind: The measurement of the limit, such as `copy, memory` or `read, L2 cache`. A limit needs
             it.
-        roof_ns: The least time of a call: the longest of the times for its bytes, its operations and its scattered
-            reads, at the rates that this device reached in the same run.
-        roof_kind: The resource that sets the roof, such as `copy, memory` or `scattered reads of 4 bytes (95 G/s)`. A
-            roof needs it.
+        roof_ns: The least time of a call: the longer of the times for its bytes and its operations, at the rates that
+            this device reached in the same run.
+        roof_kind: The resource that sets the roof, such as `copy, memory`. A roof needs it.
         remarks: The remarks of the operator's author, for readers of a table.
 
     Raises:

@@ -25,7 +25,6 @@ from suites.checks.judging.call_loops import keeps_bits
 from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program, with_reference
 from suites.checks.judging.memory import POISONS, run_poisoned
 from suites.checks.judging.reasons import error_text, status_of, with_inputs
-from suites.declare.aspects import ScatteredReads
 from suites.declare.operator import Operator
 from suites.kernels.library import LibraryProgram
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
@@ -180,7 +179,6 @@ class TimedCell:
         result: Its result so far; the status is PASSED as long as nothing went wrong.
         programs: The compiled programs; None before :meth:`prepare`, and where it failed.
         moved: Bytes that a call must read, and bytes that it must write; None before :meth:`prepare`.
-        gathers: Its scattered reads; None if it declares none.
     """
 
     def __init__(self, case: Case) -> None:
@@ -190,7 +188,6 @@ class TimedCell:
         self._check_after: CheckAfterTiming | None = None
         self._loops: int | None = None
         self.moved: tuple[int, int] | None = None
-        self.gathers: ScatteredReads | None = None
         self._repetitions: list[ProcessTimes] = []
 
     def prepare(self, *, checks: bool) -> None:
@@ -206,8 +203,6 @@ class TimedCell:
             read, written = case.operator.bytes_read(*inputs), case.operator.bytes_written(*inputs)
             self.note(shapes=shapes, dtypes=dtypes, flops=case.operator.flops(*inputs), bytes=read + written)
             self.note(remarks=case.operator.remarks or None)
-            if case.operator.gathers is not None:
-                self.gathers = case.operator.gathers.of(*inputs)
             self.moved = read, written
             self._compile(inputs, checks)
         except Exception as error:
