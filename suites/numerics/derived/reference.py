@@ -212,7 +212,7 @@ def _by_rule(equation: Any, operands: list[Estimate], outs: list[Any]) -> list[E
         if jnp.issubdtype(out.dtype, jax.dtypes.extended):
             raise Underivable(f"no bound is derived for numbers of type {out.dtype}")
     if any(np.dtype(each.dtype).kind == "c" for each in (*outs, *operands)):
-        raise Underivable(f"no bound is derived through `{primitive.name}` of complex numbers")
+        raise Underivable("no bound is derived for complex numbers")
     if primitive.name == "iota" or (_only_exact_integers(operands, outs) and primitive.name not in _FOR_INTEGERS):
         results = by_jax(primitive, [operand.value for operand in operands], params)
         return [of_input(result) for result in results]

@@ -145,7 +145,7 @@ UNDERIVABLE = {
     "while": (_while, "no bound is derived through `while`"),
     "long while": (lambda x: jax.lax.fori_loop(0, 5000 + 0 * x.size, lambda i, c: 0.9 * c, x), "of 5000 steps"),
     "product": (lambda x: jnp.prod(1 + x / 100, keepdims=True), "no bound is derived through `reduce_prod`"),
-    "complex": (lambda x: jnp.abs(jnp.fft.fft(x)), "no bound is derived through `fft` of complex numbers"),
+    "complex": (lambda x: jnp.abs(jnp.fft.fft(x)), "no bound is derived for complex numbers"),
     "index": (lambda x: x[jnp.round(jnp.exp(0 * x[0]) + 0.5).astype(int)], "depends on a rounded number"),
     "branch": (lambda x: jax.lax.cond(jnp.exp(0 * x[0]) > 1, jnp.sin, jnp.cos, x), "a branch of `cond`"),
     "untraceable": (_untraceable, "cannot be traced"),
