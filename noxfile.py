@@ -117,12 +117,6 @@ def merge(session: nox.Session) -> None:
     command(session, "merge")
 
 
-@nox.session(python=False)
-def clean(session: nox.Session) -> None:
-    """Delete what the commands keep between sessions; recorded runs stay."""
-    command(session, "clean")
-
-
 def measured(session: nox.Session, module: str, *arguments: str) -> None:
     """Runs a module that measures the project itself."""
     programs = install(session, "commands")

@@ -183,12 +183,6 @@ def _merge(options: argparse.Namespace) -> Exit:
     return _show_run(options, path, tables=False)
 
 
-def _clean(options: argparse.Namespace) -> Exit:
-    from suites.commands.clean import clean
-
-    return clean()
-
-
 def _show_run(
     options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True, ends: bool = True
 ) -> Exit:
@@ -315,7 +309,6 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
         "merge", _merge, "join the recorded parts of a run into one run", "merge parts/*.jsonl", "missing", "runs"
     )
     merging.add_argument("run_names", nargs="+", metavar="RUN", help=f"the parts: {RUN_HELP}")
-    add("clean", _clean, "delete what kernel-bridge keeps between sessions; runs stay", "clean")
     add_commands(commands)
     for each in commands.choices.values():
         each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)
