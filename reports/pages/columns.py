@@ -152,9 +152,9 @@ def _detail(header: str, write: Callable[[CellRow], Text], hint: str) -> Shown:
     return Shown(header, write, f"{header}: {hint}", drop=4, details=True)
 
 
-def _budget_text(source: str) -> Callable[[CellRow], Text]:
+def _budget_text(row: CellRow) -> Text:
     # A cell can fail for another reason than its budget. Its number must not look like a success.
-    return lambda row: share_text(_read(row, source), 1.0, failed=row.status.failed)
+    return share_text(_read(row, "record.accuracy.budget_used"), 1.0, failed=row.status.failed)
 
 
 SPREAD = f"low{DASH}high"
@@ -184,11 +184,8 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("reason", "why it did not pass", "record.reason"),
         Fact("remarks", "remarks of the operator's author", "record.remarks"),
         Fact("budget_used", "largest share of the error budget that an element used; 1 is the limit",
-             "record.accuracy.budget_used", _NUM, "", _detail("budget%", _budget_text("record.accuracy.budget_used"),
+             "record.accuracy.budget_used", _NUM, "", _detail("budget%", _budget_text,
              "largest share of the error budget that an element used, in percent; ! above 100")),
-        Fact("reference_budget_used", "the same share, for the result of `jnp` on the same inputs",
-             "record.accuracy.reference_budget_used", _NUM, "", _detail("XLA%",
-             _budget_text("record.accuracy.reference_budget_used"), "the same for XLA's own result")),
         Fact("max_ulp", "largest distance from the truth", "record.accuracy.max_ulp", _NUM, "ULP",
              _detail("max ulp", _as(ulp_text, "record.accuracy.max_ulp"), "largest distance from the truth")),
         Fact("worst_index", "index of the element that used the largest share", "record.accuracy.worst_index", _JSON),

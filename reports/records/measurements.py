@@ -23,7 +23,7 @@ class Accuracy(Part, frozen=True, kw_only=True):
         worst_index: Index of that element.
         got: Its value. A complex number, or an integer beyond 2**53, is written as text.
         truth: Its true value, as text in the same cases.
-        reference_budget_used: The share that XLA's `jnp` result used on the same inputs.
+        reference_budget_used: That of `jnp` on the same inputs, which only older versions recorded: it has a cell.
     """
 
     max_ulp: float | None = None

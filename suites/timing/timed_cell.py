@@ -22,7 +22,7 @@ from suites.backends import Backend
 from suites.cells.case import SEED, Case, input_types, sample
 from suites.cells.repeated_inputs import REPEATED_ABOVE
 from suites.checks.judging.call_loops import keeps_bits
-from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program, with_reference
+from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program
 from suites.checks.judging.memory import POISONS, run_poisoned
 from suites.checks.judging.reasons import error_text, status_of, with_inputs
 from suites.declare.operator import Operator
@@ -301,8 +301,6 @@ class TimedCell:
             except Exception as error:
                 return self.fail(error, Status.COMPILE_ERROR)
             verdict = judge_kernel(case.operator, case.backend, inputs, case.device)
-            if case.size <= REPEATED_ABOVE:  # the reference's error would take seconds here; smaller cells show it
-                verdict = with_reference(verdict, case.operator, inputs)
             self.note(status=verdict.status, reason=verdict.reason, accuracy=verdict.accuracy)
             if verdict.status is not Status.PASSED:
                 return None
@@ -320,8 +318,6 @@ class TimedCell:
     def _prepare_library(self, inputs: Inputs, checks: bool) -> None:
         if checks:
             verdict = judge_library(self.case, inputs)
-            if self.case.size <= REPEATED_ABOVE:
-                verdict = with_reference(verdict, self.case.operator, inputs)
             self.note(status=verdict.status, reason=verdict.reason, accuracy=verdict.accuracy)
             if verdict.status is not Status.PASSED:
                 return
