@@ -211,8 +211,6 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("doubt", "why there is no ratio, though the cell and `jnp` have a time", "doubt"),
         Fact("is_steady", "whether the calls, and not the program around them, take most of the time",
              "timing.is_steady", _FLAG),
-        Fact("alone_s", "time of a single call from Python", "timing.alone_ns", _NUM, "s",
-             _detail("alone", _time("timing.alone_ns"), "a single call from Python, up to the end of its work")),
         Fact("fixed_s", "time of a compiled program beyond its calls", "timing.fixed_ns", _NUM, "s",
              _detail("fixed", _time("timing.fixed_ns"), "time of a compiled program beyond the calls in its loop,"
                      " which the time per call does not include")),

@@ -48,8 +48,8 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
         loops: Calls in the shorter loop of a round.
         program_ns: With two-point timing, the time of the whole program with the shorter loop, per round.
         kernels_ns: On a GPU, the sum of the times of the kernels of a call, without copies, sets and gaps.
-        alone_ns: A single call from Python, up to the end of its work, by the wall clock.
-        alone_warm_ns: The same for a call that writes to the memory of earlier results; only older runs measured it.
+        alone_ns: A single call from Python; only older runs measured it.
+        alone_warm_ns: The same for a call that writes to the memory of earlier results.
         discarded: Number of samples that do not count, because the device was throttled.
         clock_mhz: Median clock of the device during the samples.
         block: The number of the pair of processes of base and head that were timed together. The process of the other
@@ -157,13 +157,8 @@ class Timing(Part, frozen=True, kw_only=True, dict=True):
         return max(self.medians_ns) if len(self.processes) > 1 else quantile(self.samples_ns, 0.8)
 
     @property
-    def alone_ns(self) -> float | None:
-        """Median of the medians, over the processes, of a single call from Python."""
-        return _median_of([process.alone_ns for process in self.processes])
-
-    @property
     def kernels_ns(self) -> float | None:
-        """The same for the kernels of a call on a GPU."""
+        """Median of the medians, over the processes, of the kernels of a call on a GPU."""
         return _median_of([process.kernels_ns for process in self.processes])
 
     @property

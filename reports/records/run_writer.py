@@ -46,7 +46,7 @@ class RunWriter:
         self.run = run
         if self.path.suffix == ".gz":
             raise RunUnreadable(f"{self.path}: a compressed run is finished. Decompress it to continue it.")
-        _require_writable(self.path)
+        require_writable(self.path)
         self._statuses: Counter[Status] = Counter()
         self._has_begun = False
         self._torn = 0
@@ -205,7 +205,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _require_writable(path: Path) -> None:
+def require_writable(path: Path) -> None:
     """Creates the folder of a run file. Raises RunUnwritable if that fails, or if the file cannot be written."""
     if path.is_dir():
         raise RunUnwritable(f"{path}: cannot be written, it is a folder. Name a file, see run_path.")

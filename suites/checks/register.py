@@ -116,14 +116,6 @@ def check_of_id(nodeid: str) -> Check | None:
     return next((each for each in checks() if each.function == function), None)
 
 
-def unregistered(file: Path, function: str) -> str:
-    """Returns an error about an unregistered test in a file of checks, with the cure."""
-    return (
-        f"{file}: {function} is not registered. Decorate it: @check('name', sees='the faults that it finds', "
-        "cells=KERNELS), from suites.checks.register import check, from suites.cells.tables import KERNELS."
-    )
-
-
 @functools.cache
 def cells_of(check: Check, selection: Selection) -> tuple[Case, ...]:
     """Returns the cases of a check in a selection."""

@@ -31,7 +31,7 @@ from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
 from suites.numerics.verdict import ResultVerdict
 from suites.timing.cuda_measurement import CudaMeasurement
 from suites.timing.loops import Programs
-from suites.timing.measurement import BesideSingleCalls, Measurement, SingleCalls, TwoPoints
+from suites.timing.measurement import Measurement, SingleCalls, TwoPoints
 from suites.timing.resources import resources
 
 
@@ -224,8 +224,7 @@ class TimedCell:
         if self.case.platform != "cpu":
             assert self.moved is not None
             cache = self.case.cache or "cold"
-            device = CudaMeasurement(self.programs.single, arguments, self.case.device, cache, sum(self.moved))
-            return BesideSingleCalls(device, SingleCalls(self.programs, arguments))
+            return CudaMeasurement(self.programs.single, arguments, self.case.device, cache, sum(self.moved))
         if self.programs.chained is None:
             return SingleCalls(self.programs, arguments)
         measurement = TwoPoints(self.programs, arguments, self._loops, order)
@@ -331,7 +330,7 @@ def _join(repetitions: Sequence[ProcessTimes]) -> ProcessTimes:
     def all_of(name: str) -> tuple[float, ...]:
         return tuple(sample for repetition in repetitions for sample in getattr(repetition, name))
 
-    lists = ("samples_ns", "program_ns", "kernels_ns", "alone_ns")
+    lists = ("samples_ns", "program_ns", "kernels_ns")
     clocks = [repetition.clock_mhz for repetition in repetitions if repetition.clock_mhz is not None]
     return ProcessTimes(
         **{name: all_of(name) for name in lists},  # type: ignore[arg-type]

@@ -143,12 +143,11 @@ def test_a_table_of_very_many_cells_has_the_first_ones_and_those_that_failed():
 
 def test_details_list_all_that_was_recorded_of_a_call():
     record = make_record(make_cell(), 1000.0, stages=Stages(compile_ms=20.0), accuracy=Accuracy(budget_used=2.0))
-    records = [record, make_record(make_cell(backend="jnp"), timing=make_timing(processes=[ProcessTimes(
-        samples_ns=(1.0,), alone_ns=(9000.0,))]))]  # fmt: skip
+    records = [record, make_record(make_cell(backend="jnp"), 1.0, stages=Stages(first_call_ms=9.0))]
     rows = texts(list_page(records, details=True).tables[0])
     assert (rows["numba"]["budget%"].text, rows["numba"]["budget%"].style) == ("200!", Style.BAD)
-    assert rows["jnp"]["alone"].text == "9.00 µs"
-    assert "alone" not in texts(list_page(records).tables[0])["jnp"]
+    assert rows["jnp"]["first call"].text == "9.00 ms"
+    assert "first call" not in texts(list_page(records).tables[0])["jnp"]
 
 
 def test_the_summary_has_the_mean_with_its_count_and_losses():
