@@ -173,10 +173,10 @@ def test_a_selection_that_only_head_has_is_new_and_no_error(tmp_path):
 def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path, monkeypatch):
     fake, append = Fake({"base": cells("add"), "head": cells("add")}), RunWriter.append
 
-    def refuse(self, result, run=None):
+    def refuse(self, result):
         if fake.waves == 3:
             raise RunUnwritable("no space left on device")
-        return append(self, result, run)
+        return append(self, result)
 
     monkeypatch.setattr(RunWriter, "append", refuse)
     with pytest.raises(RevisionError, match=r"^not recorded: no space left on device; what was timed before is in "):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from suites import Domain, Operator, OperatorError
-from suites.checks.drawn.drawn_inputs import battery, pattern_names, patterned
+from suites.checks.drawn.drawn_inputs import battery
+from suites.checks.drawn.value_patterns import pattern_names, patterned
 from suites.declare.contradictions import verify
 from suites.ops import operators
 from suites.unit.suites.ops_small import gather
