@@ -11,14 +11,9 @@ import pytest
 CPU_DEVICES = 8
 """CPU devices that JAX makes for the checks of sharding. Where cells are timed it makes one, as for users."""
 
-_PREPARED = pytest.StashKey[bool]()
-
 
 def prepare(config: pytest.Config) -> None:
-    """Prepares this process for checks, once: several CPU devices."""
-    if _PREPARED in config.stash:
-        return
-    config.stash[_PREPARED] = True
+    """Prepares this process for checks: several CPU devices."""
     make_cpu_devices()
     _require_cpu_devices(config)
 

@@ -125,10 +125,7 @@ class DeviceManagement:
         """Returns clock and reasons now."""
         nvml = self._nvml
         clock = self._read(lambda: nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM))
-        # Older versions of the package know only the second name.
-        names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-        readers = [getattr(nvml, name) for name in names if hasattr(nvml, name)]
-        reasons = self._read(lambda: readers[0](self._handle)) if readers else None
+        reasons = self._read(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle))
         self.top_mhz = max(self.top_mhz, clock or 0.0)
         return DeviceState(None if clock is None else float(clock), int(reasons or 0))
 

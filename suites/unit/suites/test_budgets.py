@@ -77,7 +77,7 @@ def _slightly_off(operator, dtype, inputs, right):
             wrong[index].flat[-1] += 1
         elif result.dtype.kind == "f":
             scale = max(np.abs(result[np.isfinite(result)]).max(), np.sqrt(np.square(inputs[0].astype(float)).sum()))
-            wrong[index].flat[-1] += scale * {"float16": 0.05, "float32": 1e-3, "float64": 1e-9}[dtype]
+            wrong[index].flat[-1] += scale * {"float16": 0.05, "float32": 1e-3, "float64": 1e-9}[result.dtype.name]
         yield wrong
 
 
