@@ -28,7 +28,7 @@ DEEP = (
     "suites/unit/bridge/test_native_cache.py::test_processes_share_a_folder_and_the_later_ones_compile_no_handler",
     "suites/unit/bridge/test_leaks.py",
     "suites/unit/bridge/test_numba_concurrency.py",
-    "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[like XLA]",
+    "suites/unit/bridge/test_numba_parallel.py::test_an_exception_fails_its_own_call_and_leaves_nothing_behind[usual]",
     "suites/unit/bridge/test_numba_parallel.py::test_a_second_process_takes_parallel_kernels_from_numbas_cache",
     "suites/unit/bridge/test_pickled.py::test_a_function_of_a_script_that_holds_kernels_runs_on_an_engine",
     "suites/unit/bridge/test_shutdown.py",

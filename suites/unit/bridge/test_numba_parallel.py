@@ -107,7 +107,7 @@ assert not wrong, wrong
 """
 
 
-@pytest.mark.parametrize("more", [0, 2], ids=["like XLA", "more"])
+@pytest.mark.parametrize("more", [0, 2], ids=["usual", "more"])
 def test_an_exception_fails_its_own_call_and_leaves_nothing_behind(more):
     has = max(os.cpu_count() or 1, 3)  # XLA has a thread for each processor or device
     environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "NUMBA_NUM_THREADS": str(has + more)}
