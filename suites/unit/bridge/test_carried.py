@@ -150,7 +150,8 @@ def test_a_program_says_why_it_holds_no_code():
     carried, _ = held(numba_kernel(by_address, LIKE))
     assert (carried.kind, carried.content) == ("", b"it calls a function of another library by its address")
     triton = pytest.importorskip("suites.unit.bridge.test_triton", reason="needs Triton").scaled()
-    assert b"without a GPU. Name the GPUs: with bridge.export_for('sm_90')" in held(triton, "cuda")[0].content
+    if jax.default_backend() == "cpu":
+        assert b"without a GPU. Name the GPUs: with bridge.export_for('sm_90')" in held(triton, "cuda")[0].content
 
 
 MATRIX = wp.array2d(dtype=wp.float32)

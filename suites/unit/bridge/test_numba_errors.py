@@ -87,7 +87,18 @@ class TestScalars:
         with pytest.raises(KernelCompileError, match=rf"compile use \(.*:( line \d+)? has {operation}") as caught:
             numba_kernel(numba.njit(namespace["use"]), Spec((), np.float32))(X, 3)
         assert str(caught.value).endswith("read its value as n[()], and write it as out[()] = value.")
+
         assert "\n" not in str(caught.value)
+
+    def test_it_is_named_where_numba_colours_its_errors(self, monkeypatch):
+        class Bold(type(numba.core.errors.termcolor())):
+            def errmsg(self, msg):
+                return f"\x1b[1m{msg}\x1b[0m"
+
+            highlight = errmsg
+
+        monkeypatch.setattr(numba.core.errors, "_termcolor_inst", Bold())
+        self.test_their_use_as_a_number_is_named_with_the_cure("for v in n: out[()] = v", "iteration over a 0-d array")
 
     def test_another_error_of_a_kernel_that_has_one_is_numbas_own(self):
         for line in ("out[()] = n + x.nothing", "out[()] = x"):

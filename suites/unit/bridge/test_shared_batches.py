@@ -142,9 +142,9 @@ def test_devices_exports_and_debug_mode_share_batches():
         numba_kernel(adds, lambda x, y: jax.ShapeDtypeStruct(x.shape, x.dtype), vmap_method="parallel"), (0, None)
     )
     x, y = jnp.arange(24.0).reshape(8, 3), jnp.arange(3.0)
-    program = jax.export.export(jax.jit(call), disabled_checks=export_checks())(x, y)
+    program = jax.export.export(jax.jit(call), platforms=["cpu"], disabled_checks=export_checks())(x, y)
     assert "@bridge_cpu_parallel" in program.mlir_module()
-    mesh = jax.make_mesh((4,), ("d",))
+    mesh = jax.make_mesh((4,), ("d",), devices=jax.devices("cpu")[:4])
     spread = jax.jit(call)(jax.device_put(x, jax.NamedSharding(mesh, jax.P("d"))), y)
     assert len(spread.sharding.device_set) == 4
     for result in (spread, jax.export.deserialize(program.serialize()).call(x, y)):
