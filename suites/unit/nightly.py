@@ -7,7 +7,6 @@ test says in part already: every kernel for a GPU, threads, browsers, leaks, who
 DEEP = (
     # Every kernel for a GPU, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
-    "suites/unit/suites/test_both_directions.py::test_both_directions_are_right_and_are_what_jax_computes",
     "suites/unit/suites/test_gradients.py::test_gradient_that_is_off_by_a_factor_is_refused",
     "suites/unit/suites/test_mutants.py::test_a_broken_kernel_is_caught_by_the_check_that_it_names",
     "suites/unit/suites/test_mutants.py::test_no_check_refuses_a_right_kernel",

@@ -21,7 +21,6 @@ from suites.commands.command_line import main
 from suites.unit.reports.builders import GPU, make_cell, make_record, make_timing
 from suites.unit.reports.page_runs import (
     checked_records,
-    mutant_records,
     nasty_records,
     nasty_run,
     page_of_runs,
@@ -30,7 +29,7 @@ from suites.unit.reports.page_runs import (
     timed_records,
 )
 
-MAKERS = {"times": timed_records, "checks": checked_records, "mutants": mutant_records}
+MAKERS = {"times": timed_records, "checks": checked_records}
 
 
 class Reader(HTMLParser):

@@ -33,7 +33,7 @@ def side(label, **changes):
     return Revision(**{**facts, **changes})
 
 
-SIDES = RevisionPair(side("base"), side("head"), ("my_ops.py",), ())
+SIDES = RevisionPair(side("base"), side("head"), ("my_ops.py",), (), Path("/root"))
 
 
 def cells(*names, **changes):

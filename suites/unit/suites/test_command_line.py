@@ -85,16 +85,6 @@ def test_files_may_stand_before_between_and_after_options():
     assert parsed(["compare", "HEAD~1", "--gate", "my_ops.py"]).names == ["HEAD~1", "my_ops.py"]
 
 
-def test_clean_deletes_only_what_is_made_again(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("KERNEL_BRIDGE_CACHE_DIR", str(tmp_path / "cache"))
-    for name in ("cache/native-1/a.bin", "cache/hers", "runs/a.jsonl"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("content")
-    assert main(["clean"]) == Exit.FINE
-    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["a.jsonl", "hers"]
-    assert "native-1" in capsys.readouterr().out
-
-
 def test_a_fault_of_a_command_is_no_verdict_about_kernels(monkeypatch, capsys):
     def faulty(options):
         raise LookupError("\x1b[2J lost\nits second line")

@@ -153,7 +153,6 @@ def test_elements_beside_undecided_ones_are_judged():
     drawn = drawn_truth(RIGHT["overflow in between"], "two", (np.array([1e30, 3], np.float32),))
     assert drawn.judge([np.array([np.inf, 3], np.float32)]).status is Status.PASSED
     assert drawn.judge([np.array([1e30, 3], np.float32)]).status is Status.PASSED
-    assert drawn.judge([np.array([np.inf, 3], np.float32)]).note.startswith("1 results are infinite or NaN")
     assert drawn.judge([np.array([np.inf, 4], np.float32)]).status is Status.WRONG_VALUE
 
 

@@ -13,7 +13,6 @@ from jax.interpreters import mlir
 
 from reports import Status
 from suites.numerics.derived import derived_truth, explain_truth
-from suites.numerics.error_model import Truth
 from suites.numerics.precision import precision
 from suites.numerics.verdict import judge
 
@@ -57,10 +56,6 @@ X, Y = RANDOM.standard_normal((2, 1000)).astype(np.float32)
         pytest.param(lambda x: jnp.sum(jnp.exp(x) > 1.5), id="count"),
         pytest.param(lambda x: jax.lax.scan(lambda c, y: (c * 0.9 + y, c), x[0], x), id="scan"),
         pytest.param(lambda x: jax.lax.fori_loop(0, 5, lambda i, c: c * x + 1, x), id="fori loop"),
-        pytest.param(
-            lambda x: jax.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * x + 1), (0, x))[1],
-            id="count",
-        ),
         pytest.param(lambda x: jax.lax.associative_scan(jnp.multiply, 1 + x / 100), id="associative scan"),
         pytest.param(lambda x: jax.lax.pad(x, x[0], [(-2, 3, 2)]), id="pad"),
         pytest.param(jax.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2)), id="gradient"),
@@ -147,10 +142,10 @@ def _untraceable(x):
 
 
 UNDERIVABLE = {
-    "while": (_while, "a `while` loop ends by a comparison of floats"),
+    "while": (_while, "no bound is derived through `while`"),
     "long while": (lambda x: jax.lax.fori_loop(0, 5000 + 0 * x.size, lambda i, c: 0.9 * c, x), "of 5000 steps"),
     "product": (lambda x: jnp.prod(1 + x / 100, keepdims=True), "no bound is derived through `reduce_prod`"),
-    "complex": (lambda x: jnp.abs(jnp.fft.fft(x)), "no bound is derived through `fft` of complex numbers"),
+    "complex": (lambda x: jnp.abs(jnp.fft.fft(x)), "no bound is derived for complex numbers"),
     "index": (lambda x: x[jnp.round(jnp.exp(0 * x[0]) + 0.5).astype(int)], "depends on a rounded number"),
     "branch": (lambda x: jax.lax.cond(jnp.exp(0 * x[0]) > 1, jnp.sin, jnp.cos, x), "a branch of `cond`"),
     "untraceable": (_untraceable, "cannot be traced"),
@@ -199,11 +194,7 @@ def test_truth_of_a_long_loop_takes_no_time(dtype):
 COMPARED = {
     "compared": (lambda x: (x >= 0).astype(jnp.int32), -5e-309, [0, 1]),
     "a product": (lambda x: (x * x > 0).astype(jnp.int32), 1e-160, [1, 1]),
-    "a counting loop": (
-        lambda x: jax.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] + (x < 0)), (0, 0 * x))[1], -5e-309,
-        [5, 0],
-    ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", COMPARED)
@@ -238,46 +229,16 @@ def test_a_divisor_that_may_be_zero_has_no_place_for_infinity():
     assert judge([np.array([np.inf, 2 * right], np.float32)], truth).status is Status.WRONG_VALUE
 
 
-# Complex numbers.
-
-
-def _complex(dtype, shape=(300,)):
+def test_complex_results_have_a_tolerance_that_refuses_wrong_parts():
     random = np.random.default_rng(8)
-    return tuple((random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(dtype) for _ in range(2))
-
-
-COMPLEX = {
-    "add": lambda z, w: z + w,
-    "product": lambda z, w: z * w + 2 * z,
-    "quotient": lambda z, w: z / w,
-    "power": lambda z, w: z**3 - w**-2,
-    "parts": lambda z, w: (jnp.real(z * w), jnp.imag(z * w), jnp.conj(z) * w, z.real + 1j * w.imag),
-    "magnitude": lambda z, w: jnp.abs(z - w),
-    "sum": lambda z, w: jnp.sum(z * w),
-    "dot": lambda z, w: jnp.matmul(z.reshape(30, 10), w.reshape(10, 30), precision="highest"),
-    "cumsum": lambda z, w: jnp.cumsum(z) + w[::-1],
-    "select": lambda z, w: jnp.where(jnp.abs(z) > 1, z / jnp.abs(z), w),
-    "moves": lambda z, w: (jnp.concatenate([z, w]), jnp.roll(z, 3), z.at[jnp.arange(5)].add(w[:5])),
-}
-
-
-@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-@pytest.mark.parametrize("name", COMPLEX)
-def test_complex_results_are_right_within_their_bound_and_refused_beyond(name, dtype):
-    reference, inputs = COMPLEX[name], _complex(dtype)
-    assert explain_truth(reference, inputs) == "derived bound"
-    truth = derived_truth(reference, inputs)
-    results = _computed(jax.jit(reference), inputs)
-    verdict = judge(results, truth)
-    assert verdict.status is Status.PASSED, verdict.reason
-    unit = float(jnp.finfo(dtype).eps) / 2
-    # The largest is that of cumsum: 4 u sqrt(300) times the sum of 300 absolute values, about 400.
-    assert (truth.outputs[0].margin <= 1000 * unit * (np.abs(truth.outputs[0].value) + 28)).all()
-    for result, expected in zip(results, truth.outputs, strict=True):
-        wrongs = [result * result.dtype.type(1 + 10_000 * unit), -result]
-        wrongs += [np.conj(result), result.real.astype(dtype)] if result.dtype.kind == "c" else []
-        for wrong in wrongs:
-            assert judge([np.asarray(wrong)], Truth((expected,))).status is Status.WRONG_VALUE
+    z, w = ((random.standard_normal(300) + 1j * random.standard_normal(300)).astype(np.complex64) for _ in range(2))
+    reference = lambda z, w: (z * w + 2 * z, jnp.abs(z - w), jnp.sum(z * w))  # noqa: E731
+    assert "because no bound is derived for complex64" in explain_truth(reference, (z, w))
+    truth = derived_truth(reference, (z, w))
+    results = _computed(jax.jit(reference), (z, w))
+    assert judge(results, truth).status is Status.PASSED
+    for wrong in (results[0].conj(), results[0].real.astype(z.dtype), results[0] * np.complex64(1.001)):
+        assert judge([wrong, *results[1:]], truth).status is Status.WRONG_VALUE
 
 
 # Other orders.

@@ -57,7 +57,6 @@ def test_the_fixed_cost_of_a_program_is_no_part_of_the_time(simulated, fixed, ca
     times = timed.times()
     assert times.median_ns == pytest.approx(1e9 * call, rel=1e-6)
     assert times.fixed_ns == pytest.approx(1e9 * fixed, abs=1 + 1e-6 * 1e9 * fixed)
-    assert times.alone_ns == pytest.approx([1e9 * (fixed + call)] * len(times.alone_ns))
 
 
 @pytest.mark.parametrize("call", [1e-8, 7e-7, 1e-5])
@@ -106,5 +105,5 @@ def test_a_call_that_cannot_be_chained_is_timed_alone():
     programs.compile([])
     timed = SingleCalls(programs, [])
     timed.round()
-    assert timed.times().samples_ns == timed.times().alone_ns != ()
+    assert timed.times().samples_ns
     assert timed.method == "wall"
