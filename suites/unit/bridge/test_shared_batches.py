@@ -7,7 +7,7 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import debug_mode, export_checks, jax_kernel, native_kernel, numba_kernel
+from bridge import debug_mode, export_checks, jax_kernel, numba_kernel
 from bridge.ffi.native.words import add_atomically, load_atomically, native
 from suites.kernels.warp.blocks import wp
 
@@ -59,11 +59,6 @@ def adds(x, y, out):
         out[i] = x[i] + y[i]
 
 
-@numba.cfunc("void(CPointer(int32), CPointer(float32), CPointer(float32))")
-def meets_in_c(spins, x, out):
-    out[0] = x[0] / 2 if met(spins[0]) else 9
-
-
 @wp.func_native(
     "auto place = (long long*)address; __atomic_fetch_add(place, 1, 5);"
     "bool there = false; for (int i = 0; i < spins && !(there && i > 100000); ++i)"
@@ -87,7 +82,6 @@ def in_warp(vmap_method):
 KERNELS = {
     "numba": lambda method: numba_kernel(meets, ONE, vmap_method=method),
     "loops": lambda method: numba_kernel(with_loops, ONE, vmap_method=method),
-    "c": lambda method: native_kernel(meets_in_c, ONE, lambda *arrays: arrays, vmap_method=method),
     "warp": in_warp,
 }
 
