@@ -108,7 +108,6 @@ def test_a_wrapper_has_the_inputs_the_name_and_the_documentation_of_its_kernel()
 # Under every transformation of JAX.
 
 
-Spec = jax.ShapeDtypeStruct
 X = jnp.arange(8.0)
 double = numba_kernel(kernels.double, Spec((8,), np.float32))
 METHODS = [None, "broadcast_all", "sequential", "sequential_unrolled"]
