@@ -16,7 +16,6 @@ import pytest
 
 import bridge
 from bridge import AbiError, AbiWarning, numba_kernel
-from bridge.compat import jax as of_jax
 from bridge.compat import numba as of_numba
 from bridge.compat.library import Library
 from bridge.ffi.native import abi
@@ -177,14 +176,6 @@ def test_another_layout_of_numbas_code_is_an_error(monkeypatch, name, value, mes
         call(X)
     monkeypatch.undo()
     np.testing.assert_array_equal(call(X), 2 * X)
-
-
-def test_a_program_for_two_platforms_needs_a_jax_that_keeps_their_kernels_apart(monkeypatch):
-    of_jax._check_platforms_apart()
-    of_jax._check_platforms_apart.cache_clear()
-    monkeypatch.setattr(of_jax, "_apart", lambda ctx, platform: ctx)
-    with pytest.raises(AbiError, match="has the kernel of one of them twice"):
-        of_jax._check_platforms_apart()
 
 
 def test_another_launch_of_numba_cuda_is_an_error(monkeypatch):

@@ -1,4 +1,4 @@
-"""numba_kernel: parallel loops on XLA's threads and on Numba's layers: right, repeatable, with their exceptions."""
+"""numba_kernel: parallel loops on XLA's threads: right, repeatable, with their exceptions."""
 
 import os
 
@@ -100,13 +100,10 @@ assert not wrong, wrong
 """
 
 
-@pytest.mark.parametrize("layer", ["XLA's threads", *processes.THREADING_LAYERS])
-def test_an_exception_fails_its_own_call_and_leaves_nothing_behind(layer):
-    environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "OMP_WAIT_POLICY": "passive"}
-    if layer in processes.THREADING_LAYERS:
-        processes.require_threading_layer(layer)
-        # XLA has a thread for each processor or device. Only a loop for more threads runs on the layer.
-        environment |= {"NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": str(max(os.cpu_count() or 1, 3) + 1)}
+@pytest.mark.parametrize("more", [0, 2], ids=["usual", "more"])
+def test_an_exception_fails_its_own_call_and_leaves_nothing_behind(more):
+    has = max(os.cpu_count() or 1, 3)  # XLA has a thread for each processor or device
+    environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "NUMBA_NUM_THREADS": str(has + more)}
     assert run(EXCEPTIONS + SEVERAL_AT_ONCE + "print('done')", **environment) == "done"
 
 
@@ -131,7 +128,7 @@ print("done")
 
 def test_a_kernel_sets_the_number_of_threads_for_itself_alone():
     environment = {"NUMBA_NUM_THREADS": "4", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
-    assert run(ON_XLA, NUMBA_THREADING_LAYER="omp", **environment) == "done"
+    assert run(ON_XLA, **environment) == "done"
 
 
 CACHED_KERNELS = """
