@@ -117,12 +117,6 @@ def merge(session: nox.Session) -> None:
     command(session, "merge")
 
 
-@nox.session(python=False)
-def clean(session: nox.Session) -> None:
-    """Delete what the commands keep between sessions; recorded runs stay."""
-    command(session, "clean")
-
-
 def measured(session: nox.Session, module: str, *arguments: str) -> None:
     """Runs a module that measures the project itself."""
     programs = install(session, "commands")
@@ -131,8 +125,8 @@ def measured(session: nox.Session, module: str, *arguments: str) -> None:
 
 @nox.session(python=False)
 def mutants(session: nox.Session) -> None:
-    """Run the checks on broken kernels, and print which check catches which."""
-    measured(session, "suites.validate.broken_kernels")
+    """Run on each broken kernel the checks that must catch it (`-- --device cuda`)."""
+    run_tests(session, options=("-m", "", "suites/unit/suites/test_mutants.py"))
 
 
 @nox.session(python=False)

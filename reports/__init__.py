@@ -10,83 +10,27 @@ Rooms, from the bottom to the top:
     web         one HTML file of recorded runs
     cli         the commands that read runs
 
-This package imports fast. `to_frame` needs pandas, which is imported when it is first used.
+A name is imported when it is first used, so that `import reports` costs nothing. `to_frame` needs pandas.
 """
 
-from typing import TYPE_CHECKING, Any
+import ast
+import importlib
+from pathlib import Path
+from typing import Any
 
-from reports.errors import (
-    DamagedLine,
-    NewerSchema,
-    RecordError,
-    ReportError,
-    RunNotFound,
-    RunUnreadable,
-    RunUnwritable,
-)
-from reports.judgement import Judgement, judge
-from reports.pages.compare import Comparison, compare
-from reports.records.cell import Cell
-from reports.records.cell_result import CellResult
-from reports.records.header import Device, Host, Run, Source
-from reports.records.measurements import Accuracy, DispatchFacts, ProcessTimes, Resources, Stages, Timing
-from reports.records.record import Record, last_by_cell
-from reports.records.run_file import RunFile, load_run
-from reports.records.run_writer import RunWriter
-from reports.records.status import Status
-from reports.records.store import completed, find_run, list_runs, new_run_id, run_path
-from reports.statistics.means import GeometricMean, geometric_mean
-from reports.statistics.verdict_codes import Code, Verdict
+_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+_HOMES = {name.name: str(each.module) for each in _STUB.body if isinstance(each, ast.ImportFrom) for name in each.names}
+"""The module of each public name, which is imported when the name is first used."""
 
-if TYPE_CHECKING:
-    from reports.pages.data_frame import to_frame
-
-__all__ = [
-    "Accuracy",
-    "Cell",
-    "CellResult",
-    "Code",
-    "Comparison",
-    "DamagedLine",
-    "Device",
-    "DispatchFacts",
-    "GeometricMean",
-    "Host",
-    "Judgement",
-    "NewerSchema",
-    "ProcessTimes",
-    "Record",
-    "RecordError",
-    "ReportError",
-    "Resources",
-    "Run",
-    "RunFile",
-    "RunNotFound",
-    "RunUnreadable",
-    "RunUnwritable",
-    "RunWriter",
-    "Source",
-    "Stages",
-    "Status",
-    "Timing",
-    "Verdict",
-    "compare",
-    "completed",
-    "find_run",
-    "geometric_mean",
-    "judge",
-    "last_by_cell",
-    "list_runs",
-    "load_run",
-    "new_run_id",
-    "run_path",
-    "to_frame",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "to_frame":
-        from reports.pages.data_frame import to_frame
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(importlib.import_module(_HOMES[name]), name)
+    return value
 
-        return to_frame
-    raise AttributeError(f"module 'reports' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from reports.options import Exit
 from reports.pages.rows import BASELINE
-from reports.records.broken_kernels import are_mutants, survivors
 from reports.records.cell import Cell
 from reports.records.record import Record, last_by_cell
 from reports.records.run_file import RunFile
@@ -35,8 +34,6 @@ def judge(
 ) -> Judgement:  # fmt: skip
     """Judges a run.
 
-    A run of broken kernels is FINE if it is complete and every kernel that ran was caught, and WRONG if one survived.
-
     Args:
         run: The run.
         records: The records that count; all of them by default.
@@ -51,16 +48,11 @@ def judge(
     counting = last_by_cell(run.records if records is None else records)
     lines = [f"DAMAGED: {problem}" for problem in run.problems]
     lines += _incomplete(run, selects, has_ended=has_ended)
-    is_of_mutants = are_mutants(counting)
-    if is_of_mutants:  # the missing cells may catch the survivors
-        wrong = not lines and bool(survivors(counting))
-    else:
-        wrong = any(record.status.wrong for record in counting)
-    if not is_of_mutants:
-        lines += _doubts(run, counting, selects)
+    lines += _doubts(run, counting, selects)
+    wrong = any(record.status.wrong for record in counting)
     if not counting:
         lines.append("no cell has a result")
-    if not (lines or wrong or is_of_mutants) and run.end is not None and run.end.exit != Exit.FINE:
+    if not (lines or wrong) and run.end is not None and run.end.exit != Exit.FINE:
         lines.append(f"the session itself ended with exit code {run.end.exit}")
     if not lines and not any(record.status is not Status.SKIPPED for record in counting):
         lines.append("nothing was checked: all cells were skipped")

@@ -127,9 +127,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "jobs": {"type": whole(0), "metavar": "N", "help": "worker processes (default: one for 40 cells; 0: none)"},
     "seed": {"type": whole(0), "metavar": "N", "help": "repeat the random choices of a run (default: new ones)"},
-    "mode": _names(
-        "direction (default: forward; full: both)", metavar="MODE", choices=("forward", "forward+backward")
-    ),
     "peers": {"action": "store_true", "help": "time functions of other libraries beside the kernels"},
     "gate": {"action": "store_true", "help": "decide by [tool.kernel-bridge.gate] of pyproject.toml: is it slower?"},
     "sort": {"choices": ("name", *SORTS), "help": "list cells by this, the greatest first"},

@@ -13,7 +13,6 @@ from suites.backends.triton import TritonCallable as TritonCallable
 from suites.backends.triton import TritonKernel as TritonKernel
 from suites.backends.warp import WarpCallable as WarpCallable
 from suites.backends.warp import WarpKernel as WarpKernel
-from suites.declare.aspects import Gathers as Gathers
 from suites.declare.aspects import Gradient as Gradient
 from suites.declare.aspects import Sizes as Sizes
 from suites.declare.custom_operators import operator_of as operator_of

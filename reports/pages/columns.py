@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
 from reports.pages.bandwidth_notes import OVER
 from reports.pages.rows import BASELINE, CellRow
 from reports.records.measurements import Timing
@@ -154,9 +152,9 @@ def _detail(header: str, write: Callable[[CellRow], Text], hint: str) -> Shown:
     return Shown(header, write, f"{header}: {hint}", drop=4, details=True)
 
 
-def _budget_text(source: str) -> Callable[[CellRow], Text]:
+def _budget_text(row: CellRow) -> Text:
     # A cell can fail for another reason than its budget. Its number must not look like a success.
-    return lambda row: share_text(_read(row, source), 1.0, failed=row.status.failed)
+    return share_text(_read(row, "record.accuracy.budget_used"), 1.0, failed=row.status.failed)
 
 
 SPREAD = f"low{DASH}high"
@@ -180,18 +178,14 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("shapes", "shapes of the inputs", "record.shapes", _JSON),
         Fact("dtypes", "dtypes of the inputs", "record.dtypes", _JSON),
         Fact("time", "when the cell ended: ISO 8601, UTC", "record.time"),
-        Fact("gpu", "the GPU that ran the cell, in a session on several", "record.gpu"),
     ),
     "Outcome": (
         Fact("status", "how the cell ended", "status"),
         Fact("reason", "why it did not pass", "record.reason"),
         Fact("remarks", "remarks of the operator's author", "record.remarks"),
         Fact("budget_used", "largest share of the error budget that an element used; 1 is the limit",
-             "record.accuracy.budget_used", _NUM, "", _detail("budget%", _budget_text("record.accuracy.budget_used"),
+             "record.accuracy.budget_used", _NUM, "", _detail("budget%", _budget_text,
              "largest share of the error budget that an element used, in percent; ! above 100")),
-        Fact("reference_budget_used", "the same share, for the result of `jnp` on the same inputs",
-             "record.accuracy.reference_budget_used", _NUM, "", _detail("XLA%",
-             _budget_text("record.accuracy.reference_budget_used"), "the same for XLA's own result")),
         Fact("max_ulp", "largest distance from the truth", "record.accuracy.max_ulp", _NUM, "ULP",
              _detail("max ulp", _as(ulp_text, "record.accuracy.max_ulp"), "largest distance from the truth")),
         Fact("worst_index", "index of the element that used the largest share", "record.accuracy.worst_index", _JSON),
@@ -217,8 +211,6 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("doubt", "why there is no ratio, though the cell and `jnp` have a time", "doubt"),
         Fact("is_steady", "whether the calls, and not the program around them, take most of the time",
              "timing.is_steady", _FLAG),
-        Fact("alone_s", "time of a single call from Python", "timing.alone_ns", _NUM, "s",
-             _detail("alone", _time("timing.alone_ns"), "a single call from Python, up to the end of its work")),
         Fact("fixed_s", "time of a compiled program beyond its calls", "timing.fixed_ns", _NUM, "s",
              _detail("fixed", _time("timing.fixed_ns"), "time of a compiled program beyond the calls in its loop,"
                      " which the time per call does not include")),
@@ -255,12 +247,8 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("device_bytes", "memory of the GPU that a call holds at its peak, without its inputs",
              "record.resources.device_bytes", _NUM, "B", _detail("device", _as(bytes_text,
              "record.resources.device_bytes"), "memory of the GPU that a call holds at its peak, with its outputs")),
-        Fact("energy_j", "energy of the device for a call, with its share of idle power", "record.resources.energy_j",
-             _NUM, "J"),
     ),
     "Work": (
-        Fact("hlo", "lines of the compiled program: the calls of kernels, or its first lines if it has none",
-             "record.hlo", _JSON),
         Fact("bytes", "bytes that a call must read and write", "record.bytes", _NUM, "B"),
         Fact("flops", "floating-point operations of a call", "record.flops", _NUM),
         Fact("bandwidth", "bytes per second at the median time", "record.bandwidth", _NUM, "B/s"),
@@ -274,12 +262,9 @@ SECTIONS: dict[str, tuple[Fact, ...]] = {
         Fact("roof_share", "`roof_s` divided by `median_s`", "record.roof_share", _NUM, "",
              Shown("roof%", lambda r: share_text(r.record.roof_share, OVER), "roof%: least time of the call by the"
                    " measured roofs of the device, in percent of its time", 1)),
-        Fact("roof_s",
-             "least time of a call: the longest of the times for its bytes, operations and scattered reads, at measured"
-             " rates", "record.roof_ns", _NUM, "s"),
+        Fact("roof_s", "least time of a call: the longer of the times for its bytes and operations, at measured rates",
+             "record.roof_ns", _NUM, "s"),
         Fact("roof_kind", "the resource that sets the roof, such as `copy, memory`", "record.roof_kind"),
-        Fact("dispatch", "names and targets of a cell of the dispatch benchmark",
-             lambda r: r.record.dispatch and msgspec.to_builtins(r.record.dispatch), _JSON),
         Fact("flop_rate", "floating-point operations per second at the median time", "record.flop_rate", _NUM, "1/s"),
     ),
     "Run": (

@@ -14,7 +14,7 @@ CAUSES: dict[Status, str] = {
     Status.NONDETERMINISTIC: "gives other results each time", Status.RUNTIME_ERROR: "raises",
     Status.WRONG_SHAPE: "has the wrong shape", Status.WRONG_DTYPE: "has the wrong dtype",
     Status.WRONG_VALUE: "is wrong", Status.TIMEOUT: "takes too long", Status.OOM: "runs out of memory",
-    Status.LEAKED: "keeps memory", Status.UNCHECKED: "could not be judged",
+    Status.UNCHECKED: "could not be judged",
 }  # fmt: skip
 """The causes as text, the most specific first."""
 

@@ -4,11 +4,9 @@ from collections.abc import Collection, Sequence
 
 from reports.pages.arrangement import arrange
 from reports.pages.data_frame import JSON_COLUMNS, rows_to_frame, to_frame
-from reports.pages.kills import kill_tables
 from reports.pages.rows import by_run_and_platform, cell_rows
 from reports.pages.run_cells import benchmark_tables, cell_table
 from reports.pages.verdicts import is_validation, validation_tables
-from reports.records.broken_kernels import are_mutants
 from reports.records.record import Record
 from reports.render.layout import Column, Style, Table, Text
 from reports.render.page import Page
@@ -21,7 +19,7 @@ def page_of(records: Sequence[Record], doubts: Sequence[str] = ()) -> Page:
         records: The records of the run.
         doubts: The missing and damaged parts of the run; the page begins with it.
     """
-    makes = kill_tables if are_mutants(records) else validation_tables if is_validation(records) else benchmark_tables
+    makes = validation_tables if is_validation(records) else benchmark_tables
     tables = (*doubt_tables(doubts), *makes(records))
     return Page(tables, lambda: to_frame(records), JSON_COLUMNS, origin_of(records))
 

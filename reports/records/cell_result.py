@@ -4,7 +4,7 @@ from typing import Any
 
 from reports.errors import RecordError
 from reports.records.cell import Cell
-from reports.records.measurements import Accuracy, DispatchFacts, Resources, Stages, Timing
+from reports.records.measurements import Accuracy, Resources, Stages, Timing
 from reports.records.part import Count, Part, Rate, Whole
 from reports.records.status import Status
 
@@ -22,23 +22,19 @@ class CellResult(Part, frozen=True, kw_only=True):
         accuracy: The largest errors of the results.
         timing: How fast the cell is; only for a cell that passed.
         stages: Time before the steady state.
-        resources: Memory and energy of a call.
-        dispatch: For a cell of the dispatch benchmark, its names and targets.
-        endurance: The facts of a trial of endurance, which only older versions recorded.
-        hlo: Lines of the program that XLA compiled, to show what ran: the calls of kernels, or the program's first
-            lines if it has none.
+        resources: Memory of a call.
+        dispatch: The facts of a cell of the dispatch benchmark, which only older versions recorded.
+        hlo: Lines of the program that XLA compiled, which only older versions recorded.
         bytes: Bytes that one call must read and write, as the operator declares.
         flops: Floating-point operations of one call, as the operator declares.
         bandwidth_limit: Bytes per second that this device reached with the working set of the cell and its mix of
             reads and writes, measured in the same run.
         bandwidth_limit_kind: The measurement of the limit, such as `copy, memory` or `read, L2 cache`. A limit needs
             it.
-        roof_ns: The least time of a call: the longest of the times for its bytes, its operations and its scattered
-            reads, at the rates that this device reached in the same run.
-        roof_kind: The resource that sets the roof, such as `copy, memory` or `scattered reads of 4 bytes (95 G/s)`. A
-            roof needs it.
+        roof_ns: The least time of a call: the longer of the times for its bytes and its operations, at the rates that
+            this device reached in the same run.
+        roof_kind: The resource that sets the roof, such as `copy, memory`. A roof needs it.
         remarks: The remarks of the operator's author, for readers of a table.
-        gpu: Identity of the GPU that ran the cell, in a session on several GPUs; None if the device of the run ran it.
 
     Raises:
         RecordError: The fields contradict each other.
@@ -54,8 +50,7 @@ class CellResult(Part, frozen=True, kw_only=True):
     timing: Timing | None = None
     stages: Stages | None = None
     resources: Resources | None = None
-    dispatch: DispatchFacts | None = None
-    endurance: dict[str, Any] | None = None
+    dispatch: dict[str, Any] | None = None
     hlo: list[str] | None = None
     bytes: Count | None = None
     flops: Count | None = None
@@ -64,7 +59,6 @@ class CellResult(Part, frozen=True, kw_only=True):
     roof_ns: Rate | None = None
     roof_kind: str | None = None
     remarks: str | None = None
-    gpu: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.cell, Cell):

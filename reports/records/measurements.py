@@ -6,7 +6,7 @@ import math
 import msgspec
 
 from reports.errors import RecordError
-from reports.records.part import Amount, Count, Part, Rate, Whole, number
+from reports.records.part import Amount, Count, Part, Whole, number
 from reports.records.quantiles import grouped_median, quantile
 
 _NO_SAMPLES = (
@@ -23,7 +23,7 @@ class Accuracy(Part, frozen=True, kw_only=True):
         worst_index: Index of that element.
         got: Its value. A complex number, or an integer beyond 2**53, is written as text.
         truth: Its true value, as text in the same cases.
-        reference_budget_used: The share that XLA's `jnp` result used on the same inputs.
+        reference_budget_used: That of `jnp` on the same inputs, which only older versions recorded: it has a cell.
     """
 
     max_ulp: float | None = None
@@ -48,8 +48,8 @@ class ProcessTimes(Part, frozen=True, kw_only=True):
         loops: Calls in the shorter loop of a round.
         program_ns: With two-point timing, the time of the whole program with the shorter loop, per round.
         kernels_ns: On a GPU, the sum of the times of the kernels of a call, without copies, sets and gaps.
-        alone_ns: A single call from Python, up to the end of its work, by the wall clock.
-        alone_warm_ns: The same for a call that writes to the memory of earlier results; only older runs measured it.
+        alone_ns: A single call from Python; only older runs measured it.
+        alone_warm_ns: The same for a call that writes to the memory of earlier results.
         discarded: Number of samples that do not count, because the device was throttled.
         clock_mhz: Median clock of the device during the samples.
         block: The number of the pair of processes of base and head that were timed together. The process of the other
@@ -157,13 +157,8 @@ class Timing(Part, frozen=True, kw_only=True, dict=True):
         return max(self.medians_ns) if len(self.processes) > 1 else quantile(self.samples_ns, 0.8)
 
     @property
-    def alone_ns(self) -> float | None:
-        """Median of the medians, over the processes, of a single call from Python."""
-        return _median_of([process.alone_ns for process in self.processes])
-
-    @property
     def kernels_ns(self) -> float | None:
-        """The same for the kernels of a call on a GPU."""
+        """Median of the medians, over the processes, of the kernels of a call on a GPU."""
         return _median_of([process.kernels_ns for process in self.processes])
 
     @property
@@ -228,34 +223,13 @@ class Stages(Part, frozen=True, kw_only=True):
         return None if None in stages else math.fsum(ms for ms in stages if ms is not None)
 
 
-class DispatchFacts(Part, frozen=True, kw_only=True):
-    """Names and targets of a cell in the dispatch benchmark.
-
-    There, `Cell.backend` names a way to call the kernel and `Cell.mode` names the situation of the call. The samples of
-    all ways in one mode were taken round by round: sample `r` of each belongs to round `r`.
-
-    Attributes:
-        title: The way to call the kernel, as text.
-        mode_title: The situation of the call, as text.
-        reference: The way to compare this one with, round by round.
-        limits: Targets: the largest ratio to another way, by its name.
-    """
-
-    title: str
-    mode_title: str
-    reference: str
-    limits: dict[str, Rate] = msgspec.field(default_factory=dict)
-
-
 class Resources(Part, frozen=True, kw_only=True):
-    """The memory and the energy of one call. A value that was not measured is None.
+    """The memory of one call. A value that was not measured is None.
 
     Attributes:
         host_bytes: Growth of the process's largest resident memory by a call, with its outputs.
         device_bytes: Memory of a GPU that a call holds at its peak, without its inputs, with its outputs.
-        energy_j: Energy of the device for a call, in joules, with a share of its idle power.
     """
 
     host_bytes: Count | None = None
     device_bytes: Count | None = None
-    energy_j: Amount | None = None

@@ -32,8 +32,6 @@ LONGEST_LINE = 2**26
 MOST_PROBLEMS = 50
 """A file with more damaged lines than this is not read to its end."""
 
-_CHUNK = 2**20
-
 
 @dataclass(kw_only=True)
 class RunFile:
@@ -115,7 +113,7 @@ def load_run(path: str | Path) -> RunFile:
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yields the lines of a file, each with its newline; a `.gz` file is decompressed piece by piece.
+    """Yields the lines of a file, each with its newline; a `.gz` file is decompressed line by line.
 
     A `.gz` file that was cut short yields the lines that it still holds.
 
@@ -128,22 +126,14 @@ def read_lines(path: Path) -> Iterator[bytes]:
             file = stack.enter_context(_open(path))
             if path.suffix == ".gz":
                 file = cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=file)))
-            rest: list[bytes] = []
-            length = 0
-            while piece := _piece(file):
-                total += len(piece)
-                length += len(piece)
-                if length > LONGEST_LINE or total > MOST_BYTES:
-                    what, most = ("a line", LONGEST_LINE) if length > LONGEST_LINE else ("the run", MOST_BYTES)
-                    raise RunUnreadable(
-                        f"{path}: {what} has more than {most:,} bytes. This is no run of kernel-bridge."
-                    )
-                rest.append(piece)
-                if piece.endswith(b"\n"):
-                    yield b"".join(rest)
-                    rest, length = [], 0
-            if rest:
-                yield b"".join(rest)
+            while line := _line(file):
+                total += len(line)
+                for what, size, most in (("a line", len(line), LONGEST_LINE), ("the run", total, MOST_BYTES)):
+                    if size > most:
+                        raise RunUnreadable(
+                            f"{path}: {what} has more than {most:,} bytes. This is no run of kernel-bridge."
+                        )
+                yield line
     except (OSError, zlib.error, ValueError) as error:
         if isinstance(error, RunUnreadable):
             raise
@@ -151,10 +141,10 @@ def read_lines(path: Path) -> Iterator[bytes]:
         raise RunUnreadable(f"{path}: cannot be read: {reason}.") from error
 
 
-def _piece(file: IO[bytes]) -> bytes:
-    """Returns the next line, or a part of a long one; nothing at the end of the file or of an archive that was cut."""
+def _line(file: IO[bytes]) -> bytes:
+    """Returns the next line, of one that is too long the begin; nothing at the end, also of an archive that was cut."""
     try:
-        return file.readline(_CHUNK)
+        return file.readline(LONGEST_LINE + 1)
     except EOFError:
         return b""
 
@@ -203,17 +193,13 @@ class _Reader:
             raise type(error)(f"{self.run.path}:{number}: {error}") from error
         self._require_run(number, content)
         if isinstance(content, Record):
-            # Each record repeats its header, its announced cell, and often shapes. In memory they share them.
+            # Each record repeats its header and its announced cell. In memory they share them.
             same = next((run for run in self._headers if run == content.run), None)
             if same is None:
                 self._headers = [*self._headers[-7:], content.run]
             else:
                 msgspec.structs.force_setattr(content, "run", same)
             msgspec.structs.force_setattr(content, "cell", self.run.expected.get(content.cell.key, content.cell))
-            for last in self.run.records[-1:]:
-                if (last.shapes, last.dtypes) == (content.shapes, content.dtypes):
-                    msgspec.structs.force_setattr(content, "shapes", last.shapes)
-                    msgspec.structs.force_setattr(content, "dtypes", last.dtypes)
         if isinstance(content, Begin):
             self._begin(number, content)
         elif isinstance(content, End):

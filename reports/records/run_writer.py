@@ -46,7 +46,7 @@ class RunWriter:
         self.run = run
         if self.path.suffix == ".gz":
             raise RunUnreadable(f"{self.path}: a compressed run is finished. Decompress it to continue it.")
-        _require_writable(self.path)
+        require_writable(self.path)
         self._statuses: Counter[Status] = Counter()
         self._has_begun = False
         self._torn = 0
@@ -76,12 +76,11 @@ class RunWriter:
         self._has_begun = True
         self._began = time.monotonic()
 
-    def append(self, result: CellResult, run: Run | None = None, *, time: str | None = None) -> Record:
+    def append(self, result: CellResult, *, time: str | None = None) -> Record:
         """Writes the record of one cell and returns it.
 
         Args:
             result: The result of the cell.
-            run: For a cell on another device, the header to use instead of the writer's, with the same `run_id`.
             time: When the cell ended: ISO 8601, UTC; by default now.
 
         Raises:
@@ -90,9 +89,6 @@ class RunWriter:
             RunUnreadable: The writer is closed.
             RunUnwritable: The disk is full, or the file cannot be written for another reason.
         """
-        header = run or self.run
-        if header.run_id != self.run.run_id:
-            raise RecordError(f"{result.cell.id}: run {header.run_id!r} in the file of run {self.run.run_id!r}.")
         self._require_open()
         if not self._has_begun:
             raise RecordError(f"{result.cell.id}: the run has not begun. Call begin with its cells first.")
@@ -100,7 +96,7 @@ class RunWriter:
             schema=SCHEMA,
             index=self._statuses.total(),
             time=time or _now(),
-            run=header,
+            run=self.run,
             **msgspec.structs.asdict(result),
         )
         self._write(record)
@@ -209,7 +205,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _require_writable(path: Path) -> None:
+def require_writable(path: Path) -> None:
     """Creates the folder of a run file. Raises RunUnwritable if that fails, or if the file cannot be written."""
     if path.is_dir():
         raise RunUnwritable(f"{path}: cannot be written, it is a folder. Name a file, see run_path.")

@@ -19,7 +19,6 @@ class Status(StrEnum):
     CRASHED = "CRASHED"
     TIMEOUT = "TIMEOUT"
     OOM = "OOM"
-    LEAKED = "LEAKED"
     UNCHECKED = "UNCHECKED"
     SKIPPED = "SKIPPED"
 

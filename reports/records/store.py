@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -11,9 +11,8 @@ from reports.errors import ReportError, RunNotFound, RunUnwritable
 from reports.records.boundaries import Begin
 from reports.records.cell import CellKey
 from reports.records.codec import decode
-from reports.records.record import Record, last_by_cell
+from reports.records.record import Record
 from reports.records.run_file import read_lines
-from reports.records.status import Status
 
 RUNS_VARIABLE = "KERNEL_BRIDGE_RUNS"
 _FUTURE = timedelta(days=1)
@@ -152,13 +151,3 @@ def _exists(path: Path) -> bool:
 def run_id(path: Path) -> str:
     """Returns the run id in the name of a file."""
     return path.name.removesuffix(".gz").removesuffix(".jsonl")
-
-
-def completed(records: Iterable[Record], retry: Collection[Status] = ()) -> set[CellKey]:
-    """Returns the keys of the cells that a resumed run must not run again.
-
-    Args:
-        records: The records of the run so far. The last record of a cell counts.
-        retry: The statuses of cells to run again, such as `{Status.TIMEOUT}`.
-    """
-    return {record.cell.key for record in last_by_cell(records) if record.status not in retry}

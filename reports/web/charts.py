@@ -161,7 +161,7 @@ def ratio_points(kernels: Iterable[KernelSummary]) -> list[Point]:
 def roof_points(rows: Sequence[CellRow]) -> list[Point]:
     """Returns a point for each kernel with a known ceiling, at its largest size, and the ceilings; else nothing.
 
-    A ceiling is the roof that the run measured for the cell: memory, scattered reads or operations. A cell without one,
+    A ceiling is the roof that the run measured for the cell: memory or operations. A cell without one,
     whose limit is unknown, is left out. The line of a memory rises up to the highest line of operations, and a line of
     operations begins at the steepest line of a memory.
     """

@@ -13,7 +13,6 @@ from reports.judgement import judge
 from reports.pages.rows import CellRow, cell_rows
 from reports.pages.run_notes import platform_name
 from reports.pages.verdicts import is_validation
-from reports.records.broken_kernels import are_mutants
 from reports.records.cell import CellKey
 from reports.records.header import Run
 from reports.records.record import Record
@@ -118,8 +117,8 @@ def choose(runs: Sequence[tuple[RunFile, Sequence[Record]]]) -> Choice:
 
 
 def kind_of(records: Sequence[Record]) -> RunKind | None:
-    """Returns the kind of a run; None for runs of contributors, such as one of broken kernels."""
-    if are_mutants(records) or records[0].run.profile in ("dispatch", "endure"):
+    """Returns the kind of a run; None for runs of instruments that are gone."""
+    if records[0].run.profile in ("dispatch", "endure"):
         return None
     return RunKind.CHECKS if is_validation(records) else RunKind.TIMES
 

@@ -10,7 +10,7 @@ import sys
 
 import msgspec
 
-from reports import ReportError, Run, RunWriter, completed, judge, load_run, run_path
+from reports import ReportError, Run, RunWriter, judge, last_by_cell, load_run, run_path
 from suites.bench.groups import chunks, group_cells
 from suites.bench.process_pool import PoolError, ProcessPool, WorkerSpec
 from suites.bench.screen import Screen
@@ -133,4 +133,4 @@ class _Session:
             raise SelectionError(f"--resume {self._resume}: {error}") from error
         for record in previous.records:
             self.screen.row(record)
-        return set(completed(previous.records))
+        return {record.cell.key for record in last_by_cell(previous.records)}

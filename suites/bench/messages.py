@@ -32,6 +32,7 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
         cells: The cells that can be timed, in their order.
         skipped: The cells that cannot run here, as records.
         refusal: Why the selection fits no cell; then the process has none. One of two revisions may lack a name.
+        files: The files of all modules that the process has imported.
     """
 
     protocol: int
@@ -39,6 +40,7 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     cells: list[Cell]
     skipped: list[CellResult]
     refusal: str | None = None
+    files: list[str] = []
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):

@@ -71,7 +71,9 @@ def _open(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
     ]
     runnable = {case.cell.key: case for case in cases if case.cell.key not in reasons}
     header = run_header.header(selection, selection.profile)
-    conductor.send(Opened(PROTOCOL, header, [case.cell for case in runnable.values()], skipped, refusal))
+    loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    files = [file for file in loaded if isinstance(file, str)]
+    conductor.send(Opened(PROTOCOL, header, [case.cell for case in runnable.values()], skipped, refusal, files))
     return runnable
 
 

@@ -35,8 +35,6 @@ class Case:
         size: Nominal size of the sample inputs; 0 where ``variant`` names the inputs.
         platform: ``cpu`` or ``cuda``.
         variant: Name of an edge case, error case or batch layout; None for an ordinary sample.
-        mode: The mode in the record: ``forward``, or ``forward+backward`` for a call with its derivative, see
-            :mod:`suites.timing.timed_selection`.
         cache: On a GPU, the state of its cache before a timed call: ``hot`` or ``cold``; None elsewhere.
     """
 
@@ -46,7 +44,6 @@ class Case:
     size: int
     platform: str
     variant: str | None = None
-    mode: str = "forward"
     cache: str | None = None
 
     @property
@@ -56,7 +53,6 @@ class Case:
             operator=self.operator.name,
             operator_version=self.operator.version,
             backend=self.backend.id,
-            mode=self.mode,
             platform=self.platform,  # type: ignore[arg-type]
             dtype=self.dtype,
             size=self.size,
@@ -68,8 +64,7 @@ class Case:
         """Such as ``lif_step-numba-f32-4096-cpu``, or ``max-numba-f32-negative_nan-cpu``."""
         what = [str(self.size)] if self.size else []
         what += [self.variant] if self.variant else []
-        how = [self.mode] if self.mode != "forward" else []
-        how += [self.cache] if self.cache else []
+        how = [self.cache] if self.cache else []
         return "-".join([self.operator.name, self.backend.id, short_dtype(self.dtype), *what, self.platform, *how])
 
     @property

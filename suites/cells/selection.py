@@ -27,7 +27,6 @@ class Selection:
         backends: Names of backends.
         dtypes: Names of dtypes, such as ``float32`` or ``f32``.
         sizes: Nominal sizes.
-        modes: The modes of timed cells: ``forward``, ``forward+backward``.
         peers: Whether functions of other libraries are timed beside the kernels.
         part: The number of a part of the cells, from 1, and the number of parts; None for all cells.
     """
@@ -39,7 +38,6 @@ class Selection:
     backends: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
-    modes: tuple[str, ...] = ()
     peers: bool = False
     part: tuple[int, int] | None = None
 
@@ -63,7 +61,6 @@ class Selection:
             backends=names("backend"),
             dtypes=names("dtype"),
             sizes=names("size"),
-            modes=names("mode"),
             peers=bool(getattr(options, f"{prefix}peers", False)),
             part=getattr(options, f"{prefix}part", None),
         )
@@ -72,7 +69,7 @@ class Selection:
         """Returns the values by option, without device, profile and part, as the header of a run holds them."""
         by_name = {
             "source": self.sources, "operator": self.operators, "backend": self.backends, "dtype": self.dtypes,
-            "size": self.sizes, "mode": self.modes, "peers": ("yes",) if self.peers else (),
+            "size": self.sizes, "peers": ("yes",) if self.peers else (),
         }  # fmt: skip
         return {option: list(map(str, values)) for option, values in by_name.items() if values}
 

@@ -5,8 +5,8 @@ The test takes a :class:`suites.cells.case.Case` named ``case``, usually with an
     @check("sizes", sees="errors at some sizes only", cells=KERNELS)
     def test_every_size_is_right(case, evidence): ...
 
-The name is the ``mode`` of the check's records and a column of the tables. The kill matrix (``nox -s mutants``)
-proves which faults the check sees. A new file needs no entry anywhere else: :func:`checks` imports every ``test_*.py``
+The name is the ``mode`` of the check's records and a column of the tables. The broken kernels (``nox -s mutants``)
+prove which faults the check sees. A new file needs no entry anywhere else: :func:`checks` imports every ``test_*.py``
 of this folder.
 """
 
@@ -114,14 +114,6 @@ def check_of_id(nodeid: str) -> Check | None:
     """Returns the check of a test, by pytest's id of the test; None if there is none."""
     function = nodeid.partition("[")[0].rpartition("::")[2]
     return next((each for each in checks() if each.function == function), None)
-
-
-def unregistered(file: Path, function: str) -> str:
-    """Returns an error about an unregistered test in a file of checks, with the cure."""
-    return (
-        f"{file}: {function} is not registered. Decorate it: @check('name', sees='the faults that it finds', "
-        "cells=KERNELS), from suites.checks.register import check, from suites.cells.tables import KERNELS."
-    )
 
 
 @functools.cache

@@ -183,12 +183,6 @@ def _merge(options: argparse.Namespace) -> Exit:
     return _show_run(options, path, tables=False)
 
 
-def _clean(options: argparse.Namespace) -> Exit:
-    from suites.commands.clean import clean
-
-    return clean()
-
-
 def _show_run(
     options: argparse.Namespace, path: Path, *, says: bool = True, tables: bool = True, ends: bool = True
 ) -> Exit:
@@ -292,7 +286,7 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
     )  # fmt: skip
     bench = add(
         "bench", _bench, "check and time kernels, and print the table", "bench my_ops.py --size 4096", *cells,
-        "profile", "part", "executor", "resume", "processes", "mode", "peers", "timeout", "format", "summary", "runs",
+        "profile", "part", "executor", "resume", "processes", "peers", "timeout", "format", "summary", "runs",
     )  # fmt: skip
     listing = add(
         "list", _list, "list operators, their backends, and why cells are skipped", "list --backend warp", "operator",
@@ -315,7 +309,6 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
         "merge", _merge, "join the recorded parts of a run into one run", "merge parts/*.jsonl", "missing", "runs"
     )
     merging.add_argument("run_names", nargs="+", metavar="RUN", help=f"the parts: {RUN_HELP}")
-    add("clean", _clean, "delete what kernel-bridge keeps between sessions; runs stay", "clean")
     add_commands(commands)
     for each in commands.choices.values():
         each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)

@@ -23,7 +23,8 @@ from reports.options import Exit
 from reports.pages.alike import are_interleaved
 from reports.pages.compare import Comparison
 from reports.pages.compare import compare as compare_records
-from reports.records.store import runs_directory
+from reports.records.run_writer import require_writable
+from reports.records.store import new_run_id, run_path
 from reports.render.visible import visible
 from reports.statistics.decision import MANY
 from reports.statistics.verdict_codes import Code, Verdict
@@ -58,7 +59,7 @@ def compare(options: argparse.Namespace) -> Exit:
             raise RevisionError(f"two runs are compared as they were recorded: leave {files[0]} out.")
         runs = read_recorded(pair.base), read_recorded(pair.head)
     else:
-        _require_writable(options.runs)
+        require_writable(run_path(new_run_id(), options.runs))  # before the measurement takes minutes
         pair = _change(pair, base, head, notes) if options.gate else pair
         measured, policy = _measure(pair, selection, options)
         runs = measured.base, measured.head
@@ -210,16 +211,3 @@ def _policy_of(revision: Revision) -> Policy:
         if folder == revision.tree:
             break
     return Policy()
-
-
-def _require_writable(runs: str | None) -> None:
-    """Requires that a run can be written, before the measurement takes minutes."""
-    folder = runs_directory(runs)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise RevisionError(
-            f"{folder}: runs cannot be written there: {error.strerror}. Name a folder with --runs."
-        ) from error

@@ -32,6 +32,7 @@ from suites.bench.messages import Opened
 from suites.bench.process_pool import PoolError, ProcessPool, WorkerSpec
 from suites.bench.screen import Screen
 from suites.cells.selection import Selection
+from suites.compare.revisions.inspection import require_own_files
 from suites.compare.revisions.revision import BASE, HEAD, Revision
 from suites.compare.revisions.revision_pair import RevisionPair
 from suites.errors import RevisionError
@@ -138,7 +139,7 @@ def measure(
                 )
         base, head = session.save(ends=True)
     except PoolError as error:
-        raise RevisionError(f"{error}{session.saved_files()}") from error
+        raise RevisionError(f"{session.readable(str(error))}{session.saved_files()}") from error
     finally:
         session.close()
     notes = [*session.refusals(), session.load_note(number * _EACH)]
@@ -180,6 +181,7 @@ class _Session:
     def __init__(self, revisions: RevisionPair, selection: Selection, runs: str | Path | None, screen: Screen) -> None:
         self._revisions = {BASE: _RevisionResults(revisions.base), HEAD: _RevisionResults(revisions.head)}
         self._selection = replace(selection, sources=revisions.sources)
+        self._root = revisions.root
         self._runs = runs
         self._screen = screen
         self._gpu = GpuLock()
@@ -231,8 +233,17 @@ class _Session:
         opened = pool.open()
         self._gpu.take(opened[HEAD].run.device.uuid, self._screen.print)
         for label, one in self._revisions.items():
+            if one.opened is None:
+                require_own_files(one.revision, opened[label].files, self._root)
             one.opened = one.opened or opened[label]
             one.pools.append({})
+
+    def readable(self, text: str) -> str:
+        """Returns a message of a process with the name of a revision in place of the temporary folder of its commit."""
+        for one in self._revisions.values():
+            folder = f"{one.revision.tree}{os.sep}"
+            text = text.replace(folder, f"{one.revision}: ", 1).replace(folder, "")
+        return text
 
     def add(self, pool: ProcessPool, end: float, clock: Callable[[], float]) -> bool:
         """Times all groups in a pool; returns whether it ended before the time was over."""

@@ -1,10 +1,10 @@
-"""Declares parts of an operator: the sizes of its checks and timings, its derivative, and its scattered reads."""
+"""Declares parts of an operator: the sizes of its checks and timings, and its derivative."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from suites.declare import fields
 from suites.errors import OperatorError
@@ -75,32 +75,3 @@ class Gradient:
             object.__setattr__(self, "dtypes", fields.dtypes("Gradient: dtypes", self.dtypes))
         if self.sizes is not None:
             object.__setattr__(self, "sizes", fields.sizes("Gradient: sizes", self.sizes))
-
-
-class ScatteredReads(NamedTuple):
-    """The scattered reads of one call: their number, and the sizes in bytes of the array and of an element."""
-
-    reads: int
-    table_bytes: int
-    element_bytes: int
-
-
-@dataclass(frozen=True)
-class Gathers:
-    """Declares that a call reads single elements at indices among its inputs, as a sparse product does.
-
-    A GPU moves at least 32 bytes for each of them. So not the bandwidth limits the call, but the rate of such reads,
-    which ``bench`` measures for an array of this size.
-
-    Attributes:
-        reads: Takes inputs. Returns how many elements a call reads in this way.
-        table: Takes inputs. Returns the array from which it reads them.
-    """
-
-    reads: Callable[..., int]
-    table: Callable[..., Any]
-
-    def of(self, *inputs: Any) -> ScatteredReads:
-        """The scattered reads of a call with these inputs."""
-        table = self.table(*inputs)
-        return ScatteredReads(int(self.reads(*inputs)), int(table.nbytes), int(table.dtype.itemsize))

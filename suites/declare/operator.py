@@ -18,7 +18,7 @@ from suites.backends.jnp import JaxFunction
 from suites.declare import fields
 from suites.declare.acceptance import accepted, takes
 from suites.declare.answers import BytesRead, BytesWritten, Edges, Flops, Outputs, Reference, Sample, TruthOf
-from suites.declare.aspects import Gathers, Gradient, Sizes
+from suites.declare.aspects import Gradient, Sizes
 from suites.declare.differentiation import differentiated_inputs, why_no_gradient
 from suites.declare.domain import Domain, guessed
 from suites.declare.error_case import ErrorCase
@@ -42,7 +42,6 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
     ("version", int, "an integer"),
     ("sizes", Sizes, "suites.Sizes(...)"),
     ("gradient", Gradient | None, "suites.Gradient(...)"),
-    ("gathers", Gathers | None, "suites.Gathers(reads, table)"),
     ("remarks", str, "a text"),
     ("domains", Mapping, "a dict by the name or index of an input, such as {'x': suites.Domain(finite=True)}"),
 )
@@ -90,7 +89,6 @@ class Operator:
         bytes_read: Takes inputs. Returns the bytes that a call must read at least; the default is all inputs.
         bytes_written: Takes inputs. Returns the bytes that a call must write at least; the default is all outputs.
         flops: Takes inputs. Returns the floating-point or integer operations of a call; the default is None, unknown.
-        gathers: The scattered reads of a call, :class:`suites.Gathers`; None if it has none that matter.
         remarks: A short note for readers of its times, such as "two passes by design".
         sizes: The nominal sizes of its checks and timings.
         gradient: How it is differentiated; None if its kernels have no derivative, or the derivative is undefined or
@@ -122,7 +120,6 @@ class Operator:
     bytes_read: Callable[..., int] = _DEFAULT
     bytes_written: Callable[..., int] = _DEFAULT
     flops: Callable[..., int | None] = _DEFAULT
-    gathers: Gathers | None = None
     remarks: str = ""
     errors: Sequence[ErrorCase] = ()
     sizes: Sizes = field(default_factory=Sizes)

@@ -35,44 +35,26 @@ def table(measure: Callable[[dict[Any, Callable[[int], Any]], int], dict[Any, li
         measure: Returns nanoseconds for each iteration of each function, in each round.
         rounds: Measurements of each.
     """
-    methods = (None, "parallel")
-    calls = {
-        method: jax.jit(
-            jax.vmap(
-                bridge.numba_kernel(_steps, jax.ShapeDtypeStruct((1,), jnp.float32), vmap_method=method), (0, None)
-            )
-        )
-        for method in methods
-    }
+    out = jax.ShapeDtypeStruct((1,), jnp.float32)
+    wrapped = [bridge.numba_kernel(_steps, out, vmap_method=method) for method in (None, "parallel")]
+    calls = [jax.jit(jax.vmap(each, (0, None))) for each in wrapped]
     rows = []
     for steps in STEPS:
         for batch in BATCHES:
             x, count = jnp.arange(float(batch))[:, None], jnp.array([steps])
-            if not np.array_equal(calls[None](x, count), calls["parallel"](x, count)):
+            if not np.array_equal(*(call(x, count) for call in calls)):
                 raise ValueError(f"a batch of {batch} has other results in parallel")
 
-            def run(iterations: int, call: Any, x: Any = x, count: Any = count) -> Any:
+            def run(call: Any, iterations: int, x: Any = x, count: Any = count) -> Any:
                 for _ in range(iterations):
                     result = call(x, count).block_until_ready()
                 return result
 
-            found = measure({each: functools.partial(run, call=calls[each]) for each in methods}, rounds)
-            one, shared = (found[each] for each in methods)
+            times = measure({call: functools.partial(run, call) for call in calls}, rounds)
+            one, shared = (times[call] for call in calls)
             ratio = statistics.median(a / b for a, b in zip(one, shared, strict=True))
-            texts = time_text(statistics.median(one)), time_text(statistics.median(shared))
-            best = ratio_text(min(one) / min(shared))
-            rows.append(
-                (
-                    Text(str(batch)),
-                    Text(time_text(statistics.median(one) / batch)),
-                    *map(Text, texts),
-                    Text(ratio_text(ratio)),
-                    Text(best),
-                )
-            )
-    names = ("elements", "time of one", "in turn", "parallel", "ratio", "best ratio")
-    notes = (
-        "ratio: time in turn divided by time in parallel, median over rounds",
-        "best ratio: the same of the shortest times",
-    )
+            medians = statistics.median(one) / batch, statistics.median(one), statistics.median(shared)
+            rows.append((Text(str(batch)), *(Text(time_text(each)) for each in medians), Text(ratio_text(ratio))))
+    names = ("elements", "time of one", "in turn", "parallel", "ratio")
+    notes = ("ratio: time in turn divided by time in parallel, median over rounds",)
     return Table("Batches over XLA's threads", tuple(map(Column, names)), tuple(rows), notes)

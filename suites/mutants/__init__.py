@@ -1,9 +1,8 @@
 """Holds kernels that are broken on purpose, to prove that the checks catch them, and right ones that none may refuse.
 
 A module for each kernel language has its broken kernels in ``MUTANTS``, each with the mistake in words and the checks
-of which one must catch it. ``nox -s mutants`` runs every check on all of them, and prints which check caught which. The
-right kernels are in :mod:`suites.mutants.right_kernels`, :mod:`suites.mutants.right_cuda_kernels` and
-:mod:`suites.mutants.ways`.
+of which one must catch it. ``nox -s mutants`` runs these checks, on a CPU or a GPU. The right kernels are in
+:mod:`suites.mutants.right_kernels`, :mod:`suites.mutants.right_cuda_kernels` and :mod:`suites.mutants.ways`.
 """
 
 from __future__ import annotations

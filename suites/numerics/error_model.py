@@ -20,9 +20,7 @@ would lose more is too narrow to add up so many terms in one chain, and a kernel
 
 A number below the smallest normal one may be flushed to zero: XLA's threads do so.
 
-The error of a complex result is its distance in the complex plane. The model holds with ``|.|`` for the modulus: an
-addition has one rounding, a product ``2 sqrt(2)``, and a quotient by the usual formula ``4 sqrt(2)`` (Higham, section
-3.6).
+The error of a complex result is its distance in the complex plane; it gets a tolerance.
 
 Truth has at least 11 more bits than the result. For float32 it is a float64. For float64 it is a ``np.longdouble``,
 which has 64 bits of significand on x86-64 and more on other 64-bit Linux. Where ``np.longdouble`` is no wider than

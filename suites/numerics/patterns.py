@@ -120,18 +120,13 @@ def _rules(got: Array, true: Array, wrong: Array) -> Iterator[tuple[str, Array, 
         yield f"is {float(ratio):.6g} times the true value", ratio * true, True
     apart = np.median((got - true)[wrong & np.isfinite(got - true)])
     yield f"is {abs(float(apart)):.6g} {'less' if apart < 0 else 'more'} than the true value", true + apart, True
-    nearer = np.median((np.abs(true) - np.abs(got))[wrong & np.isfinite(got - true)])
-    if nearer > 0:
-        yield f"is {float(nearer):.6g} nearer to zero than the true value", true - nearer * np.sign(true), True
     for axis, extent in enumerate(true.shape):
         along = f" along axis {axis}" if true.ndim > 1 else ""
         yield f"has the value that belongs to the other end{along}", np.flip(true, axis), True
-        for step in (1, -1, extent // 2, -(extent // 2)):
+        for step in (1, -1):
             position = np.arange(extent).reshape([-1 if each == axis else 1 for each in range(true.ndim)])
-            valid = (position + step >= 0) & (position + step < extent) | (step not in (1, -1))
-            how = f"{abs(step)} {'after' if step > 0 else 'before'} it"
-            yield f"has the value that belongs to the element {how}{along}", np.roll(true, -step, axis), valid
+            how = "1 after it" if step > 0 else "1 before it"
+            words = f"has the value that belongs to the element {how}{along}"
+            yield words, np.roll(true, -step, axis), (position + step >= 0) & (position + step < extent)
     if true.ndim == 2:
-        transposed = "has the value that belongs to the transposed index"
-        yield transposed, true.T.reshape(true.shape), True
-        yield transposed, true.reshape(true.T.shape).T, True
+        yield "has the value that belongs to the transposed index", true.T.reshape(true.shape), True

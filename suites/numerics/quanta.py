@@ -21,8 +21,6 @@ _BITS = 64
 def elementwise(array: Array) -> Array:
     """Returns the lowest set bit of each element, as a power of two; infinite for 0, and 0 for infinities and NaN."""
     values = np.asarray(array)
-    if values.dtype.kind == "c":
-        return np.asarray(np.minimum(elementwise(values.real), elementwise(values.imag)))
     with np.errstate(all="ignore"):
         if values.dtype.kind in "iub":
             values = values.astype(np.longdouble)

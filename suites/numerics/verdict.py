@@ -29,7 +29,6 @@ class ResultVerdict:
         reason: The error as text; None if there is none.
         accuracy: The largest errors of the results; None if shapes or dtypes are wrong.
         judged: The number of judged elements. An output without elements counts as one.
-        note: A note on results that passed; None if there is none.
         cause: The cause of the error, such as a common pattern of all wrong elements; None if unknown.
         output: The number of the worst output; None if no value is wrong.
     """
@@ -38,7 +37,6 @@ class ResultVerdict:
     reason: str | None
     accuracy: Accuracy | None
     judged: int = 1
-    note: str | None = None
     cause: str | None = None
     output: int | None = None
 
@@ -201,7 +199,7 @@ def _verdict(worst: int, results: list[Array], truth: Truth, comparisons: list[_
                 return ResultVerdict(
                     Status.UNCHECKED, _unknown(number, each.unknown, results[number]), accuracy, judged
                 )
-        return ResultVerdict(Status.PASSED, None, accuracy, judged, _overflowed(results, truth))
+        return ResultVerdict(Status.PASSED, None, accuracy, judged)
     wrong = int((comparison.problem > 0).sum())
     margin = truth.outputs[worst].margin
     allowed, used = "", f"{share:.3g} of the error budget; " if np.isfinite(share) else ""
@@ -222,15 +220,6 @@ def _swapped(results: list[Array], truth: Truth) -> str | None:
         if wrong_outputs(pair, others.outputs) is None and not any(each.any() for each in wrong_elements(pair, others)):
             return f"outputs {one} and {other} are exchanged"
     return None
-
-
-def _overflowed(results: list[Array], truth: Truth) -> str | None:
-    """Returns how many results are right although they are infinite or NaN and the true ones are not, as text."""
-    masks = [(got, each.overflows) for got, each in zip(results, truth.outputs, strict=True)]
-    count = sum(int((~np.isfinite(got) & mask).sum()) for got, mask in masks if mask is not None)
-    if not count:
-        return None
-    return f"{count} results are infinite or NaN, where another order of the operations does not overflow"
 
 
 def _unknown(number: int, unknown: Array, got: Array) -> str:

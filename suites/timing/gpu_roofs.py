@@ -1,14 +1,12 @@
-"""Measures the roofs of a CUDA device: its bandwidth, its arithmetic, and its scattered reads.
+"""Measures the roofs of a CUDA device: its bandwidth and its arithmetic.
 
 Bandwidth: a copy by XLA of as many bytes, in the same state of the cache. Arithmetic: each thread runs 16 independent
-chains of fused multiply-adds. Scattered reads: each thread reads eight elements at a time, at computed indices that are
-spread evenly over an array, like the columns of a sparse matrix without structure. The fastest time counts.
+chains of fused multiply-adds. The fastest time counts.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -52,8 +50,8 @@ TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long
 CHAINS = 16
 """Independent chains of each thread."""
 
-AT_ONCE = 8
-"""Scattered reads that a thread has under way; also the steps of all chains in one round of the loop."""
+STEPS = 8
+"""Steps of all chains in one round of the loop."""
 
 SOURCE = f"""
 template <typename T> __global__ void peak_arithmetic(const T* numbers, T* out, int rounds) {{
@@ -64,7 +62,7 @@ template <typename T> __global__ void peak_arithmetic(const T* numbers, T* out, 
     #pragma unroll 1
     for (int round = 0; round < rounds; ++round)
         #pragma unroll
-        for (int step = 0; step < {AT_ONCE}; ++step)
+        for (int step = 0; step < {STEPS}; ++step)
             #pragma unroll
             for (int k = 0; k < {CHAINS}; ++k) chains[k] = chains[k] * factor + term;
     T total = chains[0];
@@ -72,31 +70,13 @@ template <typename T> __global__ void peak_arithmetic(const T* numbers, T* out, 
     for (int k = 1; k < {CHAINS}; ++k) total += chains[k];
     out[blockIdx.x * blockDim.x + threadIdx.x] = total;
 }}
-
-template <typename T> __global__ void peak_gather(const T* table, T* out, unsigned count, int rounds) {{
-    const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
-    unsigned index = thread * 2654435761u + 12345u;
-    T totals[{AT_ONCE}] = {{}};
-    #pragma unroll 1
-    for (int round = 0; round < rounds; ++round)
-        #pragma unroll
-        for (int k = 0; k < {AT_ONCE}; ++k) {{
-            index = index * 1664525u + 1013904223u;
-            totals[k] += table[__umulhi(index, count)];
-        }}
-    T total = totals[0];
-    #pragma unroll
-    for (int k = 1; k < {AT_ONCE}; ++k) total += totals[k];
-    out[thread] = total;
-}}
 """
 
 THREADS = 256
 BLOCKS = 8 * 132
 """Enough to fill the largest GPUs; the peak of a smaller one is the same, measured for longer."""
 
-ARITHMETIC_ROUNDS = 256
-GATHER_ROUNDS = 8
+ROUNDS = 256
 LAUNCHES = 6
 
 
@@ -112,39 +92,17 @@ class WorkRoof(NamedTuple):
     kind: str
 
 
-def limiting(roofs: list[WorkRoof]) -> WorkRoof:
-    """Returns the roof with the longest time: no kernel that does all of the work can be faster."""
-    return max(roofs, key=lambda each: each.seconds)
-
-
-def arithmetic_roof(flops: int, dtype: str, peak: Callable[[str], float] | None = None) -> WorkRoof | None:
+def arithmetic_roof(flops: int, dtype: str) -> WorkRoof | None:
     """Returns the time of the operations of a call at the measured peak; None for a dtype without a peak.
 
     Args:
         flops: Operations of a call; a fused multiply-add counts as two.
         dtype: The dtype of the operations.
-        peak: Measures the operations per second of a dtype; by default on the first CUDA device.
     """
     if dtype not in TYPES:
         return None
-    rate = (arithmetic_peak if peak is None else peak)(dtype)
+    rate = arithmetic_peak(dtype)
     return WorkRoof(flops / rate, f"fused multiply-adds, {dtype} ({rate / 1e12:.3g} Tflop/s)")
-
-
-def gather_roof(
-    reads: int, table_bytes: int, element_bytes: int, rate: Callable[[int, int], float] | None = None
-) -> WorkRoof:
-    """Returns the time of the scattered reads of a call at the measured rate.
-
-    Args:
-        reads: Scattered elements that a call reads.
-        table_bytes: Size of the array from which the call reads.
-        element_bytes: Size of an element.
-        rate: Measures the reads per second, from the sizes of the table and of an element; by default on the first
-            CUDA device.
-    """
-    per_second = (gather_rate if rate is None else rate)(table_bytes, element_bytes)
-    return WorkRoof(reads / per_second, f"scattered reads of {element_bytes} bytes ({per_second / 1e9:.3g} G/s)")
 
 
 @functools.cache
@@ -152,24 +110,8 @@ def arithmetic_peak(dtype: str) -> float:
     """Measures operations per second in a dtype on the first CUDA device; a fused multiply-add counts as two."""
     with jax.enable_x64(True):
         numbers = np.array([1, 0], dtype)
-        seconds = _best_s(f"peak_arithmetic<{TYPES[dtype]}>", numbers, np.int32(ARITHMETIC_ROUNDS))
-    return 2.0 * BLOCKS * THREADS * CHAINS * AT_ONCE * ARITHMETIC_ROUNDS / seconds
-
-
-@functools.cache
-def gather_rate(table_bytes: int, element_bytes: int) -> float:
-    """Measures scattered reads per second from a table on the first CUDA device.
-
-    Args:
-        table_bytes: Size of the table.
-        element_bytes: 4 or 8; smaller elements are read as four bytes, since a GPU moves whole sectors of 32.
-    """
-    dtype = "float64" if element_bytes > 4 else "float32"
-    count = max(1, table_bytes // np.dtype(dtype).itemsize)
-    with jax.enable_x64(True):
-        scalars = np.uint32(count), np.int32(GATHER_ROUNDS)
-        seconds = _best_s(f"peak_gather<{TYPES[dtype]}>", np.ones(count, dtype), *scalars)
-    return BLOCKS * THREADS * AT_ONCE * GATHER_ROUNDS / seconds
+        seconds = _best_s(f"peak_arithmetic<{TYPES[dtype]}>", numbers, np.int32(ROUNDS))
+    return 2.0 * BLOCKS * THREADS * CHAINS * STEPS * ROUNDS / seconds
 
 
 def _best_s(name: str, array: np.ndarray[Any, Any], *scalars: Any) -> float:

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import msgspec
 
 from reports import ProcessTimes
 from reports.records.measurements import LONGER
@@ -89,7 +88,7 @@ class SingleCalls(Measurement):
 
     def times(self) -> ProcessTimes:
         """Returns the samples."""
-        return ProcessTimes(samples_ns=tuple(self.samples_ns), alone_ns=tuple(self.samples_ns))
+        return ProcessTimes(samples_ns=tuple(self.samples_ns))
 
     def on_other(self, inputs: Sequence[Any]) -> Any:
         """Makes a call on other inputs."""
@@ -99,33 +98,6 @@ class SingleCalls(Measurement):
         start = time.perf_counter()
         jax.block_until_ready(self._program(*self._arguments))
         return time.perf_counter() - start
-
-
-class BesideSingleCalls(Measurement):
-    """Takes the times of another measurement, and times single calls beside it.
-
-    Args:
-        other: The measurement.
-        single: The single calls.
-    """
-
-    def __init__(self, other: Measurement, single: SingleCalls) -> None:
-        self._other, self._single = other, single
-        self.method, self.cache, self.loops = other.method, other.cache, other.loops
-        self.round_s = other.round_s + single.round_s
-
-    def round(self) -> None:
-        """Takes a round of each."""
-        self._other.round()
-        self._single.round()
-
-    def times(self) -> ProcessTimes:
-        """Returns the samples of both."""
-        return msgspec.structs.replace(self._other.times(), alone_ns=tuple(self._single.samples_ns))
-
-    def on_other(self, inputs: Sequence[Any]) -> Any:
-        """Runs the timed program on other inputs."""
-        return self._other.on_other(inputs)
 
 
 def _rounded(seconds: float) -> float:
@@ -150,7 +122,7 @@ _STEPS = 24
 
 
 class TwoPoints(Measurement):
-    """Times a cell by two points, and single calls beside it.
+    """Times a cell by two points.
 
     Args:
         programs: The compiled programs; ``chained`` is not None.
@@ -167,21 +139,19 @@ class TwoPoints(Measurement):
     ) -> None:
         assert programs.chained is not None
         self._chained, self._arguments, self._order = programs.chained, list(arguments), order
-        self._alone = SingleCalls(programs, arguments)
         self._time(1)
         self.loops, self.round_s = self._calibrated(1, _AGREED) if loops is None else self._calibrated(loops, 1)
         self._slopes: list[float] = []
         self._short: list[float] = []
 
     def round(self) -> None:
-        """Runs both loops in a random order, and some single calls."""
+        """Runs both loops in a random order."""
         if self._order.random() < 0.5:
             short, long = self._time(self.loops), self._time(LONGER * self.loops)
         else:
             long, short = self._time(LONGER * self.loops), self._time(self.loops)
         self._short.append(_rounded(short))
         self._slopes.append(_rounded((long - short) / ((LONGER - 1) * self.loops)))
-        self._alone.round()
 
     def times(self) -> ProcessTimes:
         """Returns the samples. Single samples may be below zero, but not their median."""
@@ -189,7 +159,6 @@ class TwoPoints(Measurement):
             samples_ns=tuple(self._slopes),
             loops=self.loops,
             program_ns=tuple(self._short),
-            alone_ns=tuple(self._alone.samples_ns),
         )
 
     def on_other(self, inputs: Sequence[Any]) -> Any:
@@ -225,7 +194,7 @@ class TwoPoints(Measurement):
             if not agreed:
                 count = min(8 * count, max(count + 1, round(wanted)))
                 short = long = math.inf
-        return count, short + long + self._alone.round_s
+        return count, short + long
 
     def _least(self, loops: int) -> float:
         return min(self._time(loops) for _ in range(_LOOP_TRIES))

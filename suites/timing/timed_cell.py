@@ -22,17 +22,16 @@ from suites.backends import Backend
 from suites.cells.case import SEED, Case, input_types, sample
 from suites.cells.repeated_inputs import REPEATED_ABOVE
 from suites.checks.judging.call_loops import keeps_bits
-from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program, with_reference
+from suites.checks.judging.cell_verdict import judge_all, judge_kernel, judge_results, poisoned_program
 from suites.checks.judging.memory import POISONS, run_poisoned
 from suites.checks.judging.reasons import error_text, status_of, with_inputs
-from suites.declare.aspects import ScatteredReads
 from suites.declare.operator import Operator
 from suites.kernels.library import LibraryProgram
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
 from suites.numerics.verdict import ResultVerdict
 from suites.timing.cuda_measurement import CudaMeasurement
 from suites.timing.loops import Programs
-from suites.timing.measurement import BesideSingleCalls, Measurement, SingleCalls, TwoPoints
+from suites.timing.measurement import Measurement, SingleCalls, TwoPoints
 from suites.timing.resources import resources
 
 
@@ -180,7 +179,6 @@ class TimedCell:
         result: Its result so far; the status is PASSED as long as nothing went wrong.
         programs: The compiled programs; None before :meth:`prepare`, and where it failed.
         moved: Bytes that a call must read, and bytes that it must write; None before :meth:`prepare`.
-        gathers: Its scattered reads; None if it declares none.
     """
 
     def __init__(self, case: Case) -> None:
@@ -190,7 +188,6 @@ class TimedCell:
         self._check_after: CheckAfterTiming | None = None
         self._loops: int | None = None
         self.moved: tuple[int, int] | None = None
-        self.gathers: ScatteredReads | None = None
         self._repetitions: list[ProcessTimes] = []
 
     def prepare(self, *, checks: bool) -> None:
@@ -206,8 +203,6 @@ class TimedCell:
             read, written = case.operator.bytes_read(*inputs), case.operator.bytes_written(*inputs)
             self.note(shapes=shapes, dtypes=dtypes, flops=case.operator.flops(*inputs), bytes=read + written)
             self.note(remarks=case.operator.remarks or None)
-            if case.operator.gathers is not None:
-                self.gathers = case.operator.gathers.of(*inputs)
             self.moved = read, written
             self._compile(inputs, checks)
         except Exception as error:
@@ -229,8 +224,7 @@ class TimedCell:
         if self.case.platform != "cpu":
             assert self.moved is not None
             cache = self.case.cache or "cold"
-            device = CudaMeasurement(self.programs.single, arguments, self.case.device, cache, sum(self.moved))
-            return BesideSingleCalls(device, SingleCalls(self.programs, arguments))
+            return CudaMeasurement(self.programs.single, arguments, self.case.device, cache, sum(self.moved))
         if self.programs.chained is None:
             return SingleCalls(self.programs, arguments)
         measurement = TwoPoints(self.programs, arguments, self._loops, order)
@@ -306,8 +300,6 @@ class TimedCell:
             except Exception as error:
                 return self.fail(error, Status.COMPILE_ERROR)
             verdict = judge_kernel(case.operator, case.backend, inputs, case.device)
-            if case.size <= REPEATED_ABOVE:  # the reference's error would take seconds here; smaller cells show it
-                verdict = with_reference(verdict, case.operator, inputs)
             self.note(status=verdict.status, reason=verdict.reason, accuracy=verdict.accuracy)
             if verdict.status is not Status.PASSED:
                 return None
@@ -325,8 +317,6 @@ class TimedCell:
     def _prepare_library(self, inputs: Inputs, checks: bool) -> None:
         if checks:
             verdict = judge_library(self.case, inputs)
-            if self.case.size <= REPEATED_ABOVE:
-                verdict = with_reference(verdict, self.case.operator, inputs)
             self.note(status=verdict.status, reason=verdict.reason, accuracy=verdict.accuracy)
             if verdict.status is not Status.PASSED:
                 return
@@ -340,7 +330,7 @@ def _join(repetitions: Sequence[ProcessTimes]) -> ProcessTimes:
     def all_of(name: str) -> tuple[float, ...]:
         return tuple(sample for repetition in repetitions for sample in getattr(repetition, name))
 
-    lists = ("samples_ns", "program_ns", "kernels_ns", "alone_ns")
+    lists = ("samples_ns", "program_ns", "kernels_ns")
     clocks = [repetition.clock_mhz for repetition in repetitions if repetition.clock_mhz is not None]
     return ProcessTimes(
         **{name: all_of(name) for name in lists},  # type: ignore[arg-type]

@@ -17,15 +17,9 @@ from suites.validate.finding import cell_of, key_text
 
 
 def give_cells(metafunc: pytest.Metafunc) -> None:
-    """Parametrizes the test of a check by the cells of the check.
-
-    Raises:
-        pytest.Collector.CollectError: The test is not registered.
-    """
-    path, name = metafunc.definition.path, metafunc.function.__name__
-    check = register.check_of(path, name)
-    if check is None:
-        raise pytest.Collector.CollectError(register.unregistered(path, name))
+    """Parametrizes the test of a check by the cells of the check."""
+    check = register.check_of(metafunc.definition.path, metafunc.function.__name__)
+    assert check is not None, "a test in this folder needs the decorator @check"
     metafunc.parametrize("case", check.cells.chosen(Selection.of(metafunc.config.option, "kb_")))
 
 

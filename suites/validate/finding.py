@@ -38,8 +38,6 @@ def finding(
     if check is None:
         return None
     status, reason = outcome(excinfo)
-    if status is Status.PASSED and evidence is not None:
-        reason = evidence.note
     shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and case.has_inputs else ([], [])
     result = Finding(
         cell=cell_of(case, check), status=status, reason=reason, shapes=shapes, dtypes=dtypes,

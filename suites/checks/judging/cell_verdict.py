@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import msgspec
 import numpy as np
 
 from reports import Status
@@ -174,14 +173,6 @@ def judge_all(operator: Operator, results: list[Array], inputs: Inputs) -> Resul
     return verdict
 
 
-def with_reference(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> ResultVerdict:
-    """Adds the error of XLA's own implementation on the same inputs to a verdict."""
-    if verdict.accuracy is None:
-        return verdict
-    share = _reference_budget(_call(operator, inputs))
-    return replace(verdict, accuracy=msgspec.structs.replace(verdict.accuracy, reference_budget_used=share))
-
-
 @functools.lru_cache(maxsize=256)
 def poisoned_program(
     operator: Operator, backend: Backend, inputs: tuple[jax.ShapeDtypeStruct, ...], where: jax.Device
@@ -244,9 +235,3 @@ def _truth(call: _Call) -> Truth:
 
 _small_truth = functools.lru_cache(maxsize=256)(_truth)
 _large_truth = functools.lru_cache(maxsize=4)(_truth)
-
-
-@functools.lru_cache(maxsize=4)
-def _reference_budget(call: _Call) -> float | None:
-    accuracy = judge_kernel(call.operator, BACKENDS["jnp"], call.inputs).accuracy
-    return accuracy.budget_used if accuracy else None

@@ -33,12 +33,10 @@ class Evidence:
 
     Attributes:
         accuracy: Accuracy of the result that used most of its error budget; None before the first result.
-        note: A note in the record of a check that passed; None if there is none.
     """
 
     def __init__(self) -> None:
         self.accuracy: Accuracy | None = None
-        self.note: str | None = None
         self._count = 0
         self._judged = 0
         self._unchecked: CheckFailed | None = None
@@ -60,7 +58,6 @@ class Evidence:
         self._count += 1
         if verdict.accuracy is not None and _used(verdict.accuracy) >= _used(self.accuracy):
             self.accuracy = verdict.accuracy
-        self.note = self.note or verdict.note
         if verdict.status is not Status.PASSED:
             failed = CheckFailed(replace(verdict, reason=f"{where}: {verdict.reason}") if where else verdict)
             if verdict.status is not Status.UNCHECKED or every_element:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suites.cells.selection import Selection
-from suites.compare.revisions import inspection
 from suites.compare.revisions.repository import SHORT, Repository
 from suites.compare.revisions.revision import BASE, HEAD, Revision
 from suites.errors import RevisionError
@@ -35,12 +34,14 @@ class RevisionPair:
         head: The newer one.
         sources: The operators as paths from the root of the repository, or as modules.
         notes: Notes for the reader of the comparison, a sentence each.
+        root: The work tree.
     """
 
     base: Revision
     head: Revision
     sources: tuple[str, ...]
     notes: tuple[str, ...]
+    root: Path
 
 
 def repository_of(selection: Selection) -> Repository:
@@ -63,7 +64,7 @@ def repository_of(selection: Selection) -> Repository:
 def prepare_revisions(
     repository: Repository, base: str, head: str, selection: Selection, scratch: Path, *, ignores_changes: bool = False
 ) -> RevisionPair:
-    """Makes both revisions ready to run, and requires that the operators of each load from its own commit.
+    """Makes both revisions ready to run.
 
     Args:
         repository: The repository, see :func:`repository_of`.
@@ -99,9 +100,7 @@ def prepare_revisions(
         notes += [f"{label} ({commit[:SHORT]}) has no file {name}" for name in missing]
         own = tuple(str(tree / name) if _is_file(name) else name for name in names if name not in missing)
         revisions.append(_revision(repository.root, label, commit, tree, own))
-    for revision in revisions:
-        inspection.inspect_revision(revision, repository.root)
-    return RevisionPair(revisions[0], revisions[1], tuple(names), tuple(dict.fromkeys(notes)))
+    return RevisionPair(revisions[0], revisions[1], tuple(names), tuple(dict.fromkeys(notes)), repository.root)
 
 
 def _name(repository: Repository, source: str) -> str:

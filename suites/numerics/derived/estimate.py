@@ -47,8 +47,7 @@ class Estimate:
         value: Truth: floats in the wide type of their dtype, everything else in its own dtype.
         own: Bound of the absolute error in the order of the reference, in the shape of ``value``; None if every kernel
             has exactly this value. Computed without using ``exact``. An infinite bound means that the value is unknown;
-            a kernel's value may then be infinite or NaN too. The error of a complex number is its distance in the
-            complex plane.
+            a kernel's value may then be infinite or NaN too.
         dtype: The dtype of this result in a kernel.
         size: ``S``; None if it is the magnitude of ``value``. It is infinite where an intermediate result may overflow.
         quanta: Powers of two that divide all terms; None for the quanta of ``value``.
@@ -161,11 +160,6 @@ class Estimate:
         """Whether its dtype is a float, real or complex."""
         return self.dtype in WIDE
 
-    @property
-    def is_complex(self) -> bool:
-        """Whether its dtype is complex."""
-        return self.dtype.kind == "c"
-
     def moved(self, move: Callable[[Array], Any]) -> Estimate:
         """Returns the estimate after ``move``, a function that only moves the elements of an array."""
 
@@ -232,22 +226,14 @@ def steps_of(operands: Sequence[Estimate], new: int = 1) -> int:
 def of_input(array: Array) -> Estimate:
     """Returns the estimate of an input. It is exact, except that a subnormal number may be flushed to zero."""
     dtype = array.dtype
-    if dtype not in WIDE:
-        if dtype.kind not in "iub":
-            raise Underivable(f"no bound is derived for {dtype}")
+    if dtype.kind in "iub":
         return Estimate(array, None, dtype)
+    if dtype not in WIDE or dtype.kind == "c":
+        raise Underivable(f"no bound is derived for {dtype}")
     value = array.astype(WIDE[dtype])
-    if dtype.kind == "c":
-        lost = np.hypot(_flushed(value.real, dtype), _flushed(value.imag, dtype))
-    else:
-        lost = _flushed(value, dtype)
-    return Estimate(value, lost if lost.any() else None, dtype)
-
-
-def _flushed(value: Array, dtype: np.dtype[Any]) -> Array:
-    """Returns the error where a subnormal number is flushed to zero."""
     size = np.abs(value)
-    return np.where((size < float(finfo(dtype).tiny)) & (size > 0), size, 0)
+    lost = np.where((size < float(finfo(dtype).tiny)) & (size > 0), size, 0)
+    return Estimate(value, lost if lost.any() else None, dtype)
 
 
 def of_constant(value: Any, like: Any = None) -> Estimate:
@@ -260,10 +246,8 @@ def of_constant(value: Any, like: Any = None) -> Estimate:
     if not estimate.is_float:
         return estimate
     half = significand_bits(estimate.dtype) >> 1
-    whole = np.ones(estimate.value.shape, bool)
-    for part in (estimate.value.real, estimate.value.imag) if estimate.is_complex else (estimate.value,):
-        fraction, _ = np.frexp(part)
-        whole &= (fraction * 2**half % 1 == 0) | (part % 1 == 0) | ~np.isfinite(part)
+    fraction, _ = np.frexp(estimate.value)
+    whole = (fraction * 2**half % 1 == 0) | (estimate.value % 1 == 0) | ~np.isfinite(estimate.value)
     if whole.all():
         return estimate
     rounding = np.where(whole, 0, unit(estimate.dtype) * np.abs(estimate.value))
@@ -318,7 +302,7 @@ def selected(value: Array, error: Array | None, dtype: np.dtype[Any]) -> Estimat
         error: The largest error of the numbers that may be selected; None if all are exact.
         dtype: The dtype of the result.
     """
-    if error is not None and dtype in WIDE and dtype.kind != "c":
+    if error is not None and dtype in WIDE:
         error = np.where(np.abs(value) <= float(finfo(dtype).tiny), 2 * error, error)
     return Estimate(value, error, dtype)
 
@@ -336,7 +320,6 @@ def in_any_order(
     new: int = 1,
     *,
     once: Any = False,
-    most: Any = None,
     exact: Any = None,
     reach: Any = None,
 ) -> Estimate:
@@ -349,7 +332,6 @@ def in_any_order(
         quanta: The quanta of the result.
         new: The number of steps of the operation.
         once: True where a single such operation on exact operands is exact if its result fits the dtype.
-        most: The largest magnitude of an intermediate sum; None if it is ``size``.
         exact: For a sum of several terms, which has partial results itself: where all of its terms are exact.
         reach: As in :class:`Estimate`, of a product.
     """
@@ -378,7 +360,7 @@ def in_any_order(
     quanta = np.where(np.isnan(quanta), 0, quanta)
     if exact is None:
         exact = functools.reduce(operator.and_, (operand.is_exact for operand in operands))
-    terms = most if most is not None else np.abs(value) if size is None else size
+    terms = np.abs(value) if size is None else size
     whole = nothing_rounded(terms, quanta, significand_bits(dtype), float(finfo(dtype).tiny))
     if steps.bit_count() == new:
         whole = whole | once & fits(value, dtype)

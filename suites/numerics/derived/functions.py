@@ -23,11 +23,6 @@ ROOT = 4.0
 POWER = 16.0
 """The 8 ulp of older releases of CUDA."""
 ATAN2 = 6.0
-COMPLEX_PRODUCT = 3.0
-"""``2 sqrt(2)`` in the complex plane (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., Lemma 3.5)."""
-COMPLEX_DIVISION = 16.0
-"""``4 sqrt(2)`` by the usual formula, ``7 sqrt(2)`` by Smith's (as before), and some more by way of a reciprocal."""
-HYPOTENUSE = 6.0
 
 
 @dataclass(frozen=True)

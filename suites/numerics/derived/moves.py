@@ -215,9 +215,6 @@ FOR_INTEGERS = {
 }
 """Primitives whose rules compute exact integers like XLA, without compiling anything."""
 
-FOR_COMPLEX = {*FOR_INTEGERS, "optimization_barrier", "gather", "scatter", "scatter-add", "scatter-sub"}
-"""Primitives whose rules hold for complex numbers, besides :data:`SOURCES`."""
-
 ALL = 1 << 30
 SOURCES: dict[str, int] = {
     **dict.fromkeys(("split", "stack", "tile", "unstack"), ALL),

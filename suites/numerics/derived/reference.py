@@ -35,7 +35,7 @@ from suites.numerics.derived.estimate import (
     of_input,
 )
 from suites.numerics.error_model import WIDE, Expected, Truth, exact, finfo
-from suites.numerics.jaxpr import CALLS, callee, equations, evaluate, jaxpr_of, jaxprs
+from suites.numerics.jaxpr import CALLS, callee, evaluate, jaxpr_of, jaxprs
 from suites.numerics.precision import needs_x64
 
 MOST_APPLIED = 128
@@ -176,9 +176,9 @@ def _apply(by_rule: ByRule, equation: Any, operands: list[Estimate]) -> list[Est
         names = params["platforms"]
         index = next(i for i, those in enumerate(names) if those is None or "cpu" in those)
         return [Estimate(np.asarray(index, outs[0].dtype), None, outs[0].dtype)]
-    if primitive.name in _LOOPS:
+    if primitive.name == "scan":
         try:
-            return _LOOPS[primitive.name](by_rule, params, operands)
+            return _scan(by_rule, params, operands)
         except Underivable:
             if by_rule is not _by_value:
                 raise
@@ -211,9 +211,8 @@ def _by_rule(equation: Any, operands: list[Estimate], outs: list[Any]) -> list[E
     for out in outs:
         if jnp.issubdtype(out.dtype, jax.dtypes.extended):
             raise Underivable(f"no bound is derived for numbers of type {out.dtype}")
-    with_complex = any(np.dtype(out.dtype).kind == "c" for out in outs) or any(each.is_complex for each in operands)
-    if with_complex and primitive.name not in _FOR_COMPLEX:
-        raise Underivable(f"no bound is derived through `{primitive.name}` of complex numbers")
+    if any(np.dtype(each.dtype).kind == "c" for each in (*outs, *operands)):
+        raise Underivable("no bound is derived for complex numbers")
     if primitive.name == "iota" or (_only_exact_integers(operands, outs) and primitive.name not in _FOR_INTEGERS):
         results = by_jax(primitive, [operand.value for operand in operands], params)
         return [of_input(result) for result in results]
@@ -226,8 +225,6 @@ def _by_rule(equation: Any, operands: list[Estimate], outs: list[Any]) -> list[E
 
 
 _RULES = rules.RULES | sums.RULES | moves.RULES
-
-_FOR_COMPLEX = rules.FOR_COMPLEX | sums.FOR_COMPLEX | moves.FOR_COMPLEX | set(moves.SOURCES)
 
 _FOR_INTEGERS = rules.FOR_INTEGERS | moves.FOR_INTEGERS
 
@@ -279,27 +276,6 @@ def _scan(by_rule: ByRule, params: dict[str, Any], operands: list[Estimate]) -> 
         ordered = stack[::-1] if params["reverse"] else stack
         carry.append(joined(ordered, np.stack) if stack else of_input(np.zeros((0, *aval.shape), aval.dtype)))
     return carry
-
-
-def _while(by_rule: ByRule, params: dict[str, Any], operands: list[Estimate]) -> list[Estimate]:
-    """Follows each step of a loop with a counter. A loop that ends by a comparison of floats has no derived bound."""
-    atoms = [atom.aval for each in equations(params["cond_jaxpr"].jaxpr) for atom in each.invars]
-    if by_rule is not _by_value and any(np.dtype(aval.dtype).kind not in "iub" for aval in atoms):
-        raise Underivable("a `while` loop ends by a comparison of floats")
-    ends = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-    fixed, consts, carry = operands[: ends[0]], operands[ends[0] : ends[1]], operands[ends[1] :]
-    peaks = [np.abs(each.value) for each in carry]
-    for _ in range(MOST_APPLIED // max(1, _count_applied(params["body_jaxpr"]))):
-        (goes_on,) = _inside(by_rule, params["cond_jaxpr"], [*fixed, *carry])
-        if goes_on.error is not None and goes_on.error.any():
-            raise Underivable("the end of a `while` loop depends on a rounded number")
-        if not goes_on.value:
-            return carry
-        carry, peaks = _carry(_inside(by_rule, params["body_jaxpr"], [*consts, *carry]), peaks)
-    raise Underivable(f"a `while` loop applies more than {MOST_APPLIED} operations")
-
-
-_LOOPS = {"scan": _scan, "while": _while}
 
 
 def _carry(results: list[Estimate], peaks: list[Array]) -> tuple[list[Estimate], list[Array]]:

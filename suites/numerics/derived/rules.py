@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,15 +21,12 @@ from suites.numerics.derived.estimate import (
 )
 from suites.numerics.derived.functions import (
     ATAN2,
-    COMPLEX_DIVISION,
-    COMPLEX_PRODUCT,
     DIVISION,
     FUNCTIONS,
-    HYPOTENUSE,
     POWER,
     nearest,
 )
-from suites.numerics.error_model import WIDE, finfo
+from suites.numerics.error_model import WIDE
 
 Params = dict[str, Any]
 Operands = list[Estimate]
@@ -43,7 +39,7 @@ Rule = Callable[[Operands, Params, list[Any]], Operands]
 
 
 def _step(
-    operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, size: Any, quanta: Any, ulps: Any = 1, **more: Any
+    operands: Operands, dtype: np.dtype[Any], value: Any, error: Any, size: Any, quanta: Any, **more: Any
 ) -> Estimate:
     """Returns the estimate of one addition or multiplication.
 
@@ -54,14 +50,11 @@ def _step(
         error: The effect of the operands' errors.
         size: The sum or product of the operands' sizes; None if it is the magnitude of the value.
         quanta: The quanta of the result.
-        ulps: The error of the operation in units of u: 1 if it is one correctly rounded operation.
         **more: Other arguments of :func:`in_any_order`.
     """
     value = np.asarray(value).astype(WIDE[dtype], copy=False)
-    is_complex = dtype.kind == "c"
-    estimate = rounded(value, error, dtype, ulps, unknown=unknown(*operands), flushes=4 if is_complex else 1)
-    new, once = (math.ceil(ulps), False) if is_complex else (1, True)
-    return in_any_order(estimate, operands, size, quanta, new, once=once, **more)
+    estimate = rounded(value, error, dtype, unknown=unknown(*operands))
+    return in_any_order(estimate, operands, size, quanta, once=True, **more)
 
 
 def of_integers(value: Any, error: Any, dtype: np.dtype[Any]) -> Estimate:
@@ -116,10 +109,6 @@ def _mul(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     for each, factor in ((x, b), (y, a)):
         if each.summed:  # a mean
             quanta = np.where(factor < 0.5, 0, quanta)
-    if dtype.kind == "c":
-        # The four products and two sums fit if the magnitudes' do.
-        most: Any = 2 * (a * b if size is None else size)
-        return [_step(operands, dtype, x.value * y.value, error, size, quanta, ulps=COMPLEX_PRODUCT, most=most)]
     reach = None
     if x.reach is not None or y.reach is not None or x.is_extreme or y.is_extreme:
         reach = x.factors[0] * y.factors[0], x.factors[1] * y.factors[1]
@@ -137,18 +126,11 @@ def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     if dtype not in WIDE:
         raise Underivable("no bound is derived for quotients of integers that depend on a rounded number")
     value = np.asarray(x.value / y.value).astype(WIDE[dtype], copy=False)
-    ulps: Any = COMPLEX_DIVISION
-    quanta: Any = 0.0
-    once: Any = False
-    formulas_agree = None
-    if not x.is_complex:
-        # A GPU may round a quotient even if it fits, unless the divisor is a power of two. And a mean may be a running
-        # one, which is divided by each number on the way.
-        power = np.abs(np.frexp(y.value)[0]) == 0.5
-        quanta = np.where(power & ~(x.summed & (np.abs(y.value) > 2)), x.terms_quanta / np.abs(y.value), 0)
-        once = power
-        formulas_agree = _by_any_formula(x, y, value, dtype)
-        ulps = np.where(power, 1, DIVISION)
+    # A GPU may round a quotient even if it fits, unless the divisor is a power of two. And a mean may be a running one,
+    # which is divided by each number on the way.
+    power = np.abs(np.frexp(y.value)[0]) == 0.5
+    quanta = np.where(power & ~(x.summed & (np.abs(y.value) > 2)), x.terms_quanta / np.abs(y.value), 0)
+    ulps = np.where(power, 1, DIVISION)
     error: Any = np.zeros((), value.real.dtype)
     zero: Any = False
     if x.own is not None or y.error is not None:
@@ -160,12 +142,12 @@ def _div(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     estimate = rounded(value, error, dtype, ulps, unknown=unknown(x, y) | zero)
     size = None if x.size is None else x.sizes / np.abs(y.value)
     reach = None
-    if x.reach is not None and not x.is_complex:
+    if x.reach is not None:
         low, high = y.ended().factors
         reach = x.reach[0] / high, x.reach[1] / low
     # Each term may be divided, or multiplied by the reciprocal.
-    estimate = in_any_order(estimate, [x, y.ended()], size, quanta, 2 if x.steps else 1, once=once, reach=reach)
-    return [dataclasses.replace(estimate, formulas_agree=formulas_agree)]
+    estimate = in_any_order(estimate, [x, y.ended()], size, quanta, 2 if x.steps else 1, once=power, reach=reach)
+    return [dataclasses.replace(estimate, formulas_agree=_by_any_formula(x, y, value, dtype))]
 
 
 def _by_any_formula(x: Estimate, y: Estimate, value: Array, dtype: np.dtype[Any]) -> Any:
@@ -182,11 +164,9 @@ def _integer_pow(operands: Operands, params: Params, outs: list[Any]) -> Operand
     (x,), n, dtype = operands, params["y"], outs[0].dtype
     value = x.value**n if n >= 0 else 1 / x.value ** (-n)
     ulps = max(abs(n) - 1, 0) + (DIVISION if n < 0 else 0)
-    if x.is_complex:
-        ulps = COMPLEX_PRODUCT * max(abs(n) - 1, 0) + (COMPLEX_DIVISION if n < 0 else 0)
     # Nothing is rounded if all smaller powers fit, in whatever order a kernel multiplies.
     once: Any = False
-    if 0 <= n <= 32 and not x.is_complex:
+    if 0 <= n <= 32:
         once = np.all([fits(x.value**k, dtype) for k in range(2, n + 1)], axis=0)
     errors = x.owns if n > 0 else x.errors
     end = np.abs(x.value) + errors if n > 0 else nearest(x.value, errors)
@@ -241,24 +221,6 @@ def _of_one(name: str) -> Rule:
 
 
 # Operations that round nothing. The error does not grow, unless the function jumps.
-
-
-def _abs(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    """The rule of a magnitude. For a complex number it is rounded, and its square may be flushed to zero."""
-    (x,) = operands
-    if not x.is_complex:
-        return [Estimate(np.asarray(np.abs(x.value)), x.error, x.dtype)]
-    value = np.abs(x.value)
-    lost = np.where(value < 2 * np.sqrt(float(finfo(x.dtype).tiny)), value, 0)
-    return [rounded(value, x.errors + lost, outs[0].dtype, HYPOTENUSE, unknown=unknown(x))]
-
-
-def _complex(operands: Operands, params: Params, outs: list[Any]) -> Operands:
-    x, y = operands
-    value = (x.value + 0j).astype(WIDE[outs[0].dtype])
-    value.imag = y.value
-    exact = x.error is None and y.error is None
-    return [Estimate(value, None if exact else np.hypot(x.errors, y.errors), outs[0].dtype)]
 
 
 def _extreme(function: Any, sign: int) -> Rule:
@@ -355,15 +317,10 @@ def _comparison(function: Any) -> Rule:
         if x is y:  # x != x asks for NaN, and no error of x changes that
             return [_boolean(value, False)]
         reach = x.doubt + y.doubt
-        near = np.abs(_in_wide(x.value, reach) - _in_wide(y.value, reach)) <= reach
+        near = np.abs(x.value.astype(reach.dtype) - y.value.astype(reach.dtype)) <= reach
         return [_boolean(value, near | np.isinf(reach), x, y)]
 
     return apply
-
-
-def _in_wide(value: Array, errors: Array) -> Array:
-    """Returns a value in the type of its errors. A complex one stays complex."""
-    return value if value.dtype.kind == "c" else value.astype(errors.dtype)
 
 
 def _logical(function: Any, absorbing: bool | None) -> Rule:
@@ -397,18 +354,12 @@ def _select(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     value, farthest = estimate.value, np.zeros(())
     for case in cases:
         equal = (case.value == value) | (case.value != case.value) & (value != value)
-        distance = np.where(equal, 0, np.abs(_in_wide(case.value, case.errors) - _in_wide(value, case.errors)))
+        distance = np.where(equal, 0, np.abs(case.value.astype(case.errors.dtype) - value.astype(case.errors.dtype)))
         farthest = np.maximum(farthest, np.where(np.isnan(distance), np.inf, distance) + case.errors)
     error = np.where(which.error > 0, farthest, estimate.owns)
     exact = None if estimate.exact is None else estimate.exact & (which.error == 0)
     return [dataclasses.replace(estimate, own=error, exact=exact)]
 
-
-FOR_COMPLEX = {
-    *("add", "add_any", "sub", "mul", "square", "div", "integer_pow", "neg", "abs", "real", "imag", "complex", "conj"),
-    *("one_minus_square", "convert_element_type", "eq", "ne", "select_n"),
-}
-"""Primitives whose rules hold for complex numbers."""
 
 RULES: dict[str, Rule] = {
     **{name: _of_one(name) for name in FUNCTIONS},
@@ -424,13 +375,8 @@ RULES: dict[str, Rule] = {
     "atan2": _atan2,
     "rem": _rem,
     "neg": lambda operands, params, outs: [dataclasses.replace(operands[0], value=np.asarray(-operands[0].value))],
-    "abs": _abs,
-    # A part of a complex number is at most as far off as the number.
-    "real": lambda operands, params, outs: [Estimate(operands[0].value.real, operands[0].error, outs[0].dtype)],
-    "imag": lambda operands, params, outs: [Estimate(operands[0].value.imag, operands[0].error, outs[0].dtype)],
-    "complex": _complex,
-    "conj": lambda operands, params, outs: [
-        dataclasses.replace(operands[0], value=np.asarray(operands[0].value.conj()))
+    "abs": lambda operands, params, outs: [
+        Estimate(np.asarray(np.abs(operands[0].value)), operands[0].error, operands[0].dtype)
     ],
     "max": _extreme(np.maximum, 1),
     "min": _extreme(np.minimum, -1),

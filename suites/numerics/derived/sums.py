@@ -24,9 +24,6 @@ FEW_VALUES = 16
 LOOKED_AT = 4096
 """Most terms of a sum whose values are counted."""
 
-FOR_COMPLEX = {"reduce_sum", "cumsum", "dot_general"}
-"""Primitives whose rules hold for complex numbers."""
-
 
 def summed(
     value: Any,
@@ -179,15 +176,14 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
     if dtype not in WIDE:
         raise Underivable("no bound is derived for products of integers that depend on a rounded number")
     count = math.prod(x.value.shape[axis] for axis in left)
-    roundings = count + (1 if dtype.kind != "c" else 2)
+    roundings = count + 1
 
     def matrices(array: Array, batch: Any, contracted: Any) -> Array:
         """Returns one matrix for each index of the batch, with the contracted axes last."""
         free = [axis for axis in range(array.ndim) if axis not in (*batch, *contracted)]
         rows = math.prod(array.shape[axis] for axis in free)
-        # The operands may be narrower than the result. Errors and sizes of complex numbers are real.
-        wide = WIDE[dtype] if array.dtype.kind == "c" else np.zeros(0, WIDE[dtype]).real.dtype
-        ordered = np.transpose(array, (*batch, *free, *contracted)).astype(wide)
+        # The operands may be narrower than the result.
+        ordered = np.transpose(array, (*batch, *free, *contracted)).astype(WIDE[dtype])
         return np.ascontiguousarray(ordered.reshape(*(array.shape[axis] for axis in batch), rows, count))
 
     def product(a: Array, b: Array) -> Array:
@@ -202,7 +198,6 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
     plain = sizes = product(a, b)
     if x.size is not None or y.size is not None:
         sizes = np.maximum(product(x.sizes, b) + product(a, y.sizes) - plain, plain)
-    sizes = sizes * (2 if dtype.kind == "c" else 1)
 
     def least(operand: Estimate, batch: Any, contracted: Any) -> Array:
         quanta = np.broadcast_to(operand.terms_quanta, operand.value.shape)

@@ -12,7 +12,6 @@ from suites import (
     CudaKernel,
     ErrorCase,
     Failure,
-    Gathers,
     Gradient,
     Operator,
     Sizes,
@@ -63,6 +62,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, spikes: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, spikes: data.size,
-    gathers=Gathers(reads=lambda data, *_: data.size, table=lambda data, indices, indptr, spikes: spikes),
     sizes=Sizes(quick=(2**20,), cuda_quick=(2**24,), quick_by_name=True),
 )

@@ -13,7 +13,6 @@ from suites import (
     CutileKernel,
     ErrorCase,
     Failure,
-    Gathers,
     Gradient,
     Operator,
     Sizes,
@@ -68,6 +67,5 @@ OPERATOR = Operator(
     bytes_read=total_bytes,
     bytes_written=lambda data, indices, indptr, x: (indptr.size - 1) * data.dtype.itemsize,
     flops=lambda data, indices, indptr, x: 2 * data.size,
-    gathers=Gathers(reads=lambda data, *_: data.size, table=lambda data, indices, indptr, x: x),
     sizes=Sizes(quick=(2**20,), cuda_quick=(4096, 2**20, 2**24)),
 )

@@ -64,25 +64,14 @@ def checked_records(run: Run) -> list[Record]:
     return found
 
 
-def mutant_records(run: Run) -> list[Record]:
-    """Two broken kernels, of which one is caught."""
-    found = []
-    for operator, status in (("add~one_short", Status.WRONG_VALUE), ("add~twice", Status.PASSED)):
-        for check in ("compiled", "vmap"):
-            caught = status if check == "compiled" else Status.PASSED
-            cell = make_cell(operator=operator, mode=check)
-            found.append(make_record(cell, None, run, status=caught, reason=None if caught is Status.PASSED else "no"))
-    return found
-
-
 def run_of(kind: str, number: int = 0, **changes: object) -> Run:
     """The header of a run of a kind; a later one has a greater number."""
-    profile = {"times": "quick", "checks": "validate quick", "mutants": "validate quick"}[kind]
+    profile = {"times": "quick", "checks": "validate quick"}[kind]
     fields = {
         "run_id": f"20261120T19{number:02d}02-{kind}",
         "started": f"2026-11-20T19:{number:02d}:02+00:00",
         "profile": profile,
-        "selection": {"source": ["suites.mutants"]} if kind == "mutants" else {},
+        "selection": {},
     }
     return make_run(**{**fields, **changes})
 

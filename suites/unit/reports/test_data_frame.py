@@ -19,7 +19,7 @@ def test_a_row_per_cell_with_every_column():
 
 
 def test_a_frame_is_made_of_a_run_its_path_or_its_records_with_times_in_seconds(tmp_path):
-    process = ProcessTimes(samples_ns=(10.0, 11.0), loops=4, program_ns=(45.0,), alone_ns=(90.0,), block=1)
+    process = ProcessTimes(samples_ns=(10.0, 11.0), loops=4, program_ns=(45.0,), block=1)
     record = make_record(timing=make_timing(processes=[process] * 3), stages=Stages(first_call_ms=4.0), roof_ns=5.0,
                          roof_kind="copy, memory")  # fmt: skip
     path = tmp_path / "run.jsonl"
@@ -28,7 +28,7 @@ def test_a_frame_is_made_of_a_run_its_path_or_its_records_with_times_in_seconds(
     frames = [to_frame(one) for one in (run, path, str(path), run.records)]
     assert all(frame.equals(frames[0]) for frame in frames)
     row = frames[0].iloc[0]
-    assert (row["alone_s"], row["first_call_s"], row["roof_s"]) == (9e-8, 4e-3, 5e-9)
+    assert (row["first_call_s"], row["roof_s"]) == (4e-3, 5e-9)
     assert json.loads(row["process_medians_s"]) == [1.05e-8] * 3
     assert json.loads(row["blocks"]) == [1, 1, 1]
     assert not any(name.endswith(("_ns", "_ms")) for name in COLUMNS)

@@ -10,13 +10,13 @@ from reports.errors import RecordError, RunNotFound, RunUnreadable, RunUnwritabl
 from reports.records.run_file import load_run
 from reports.records.run_writer import RunWriter
 from reports.records.status import Status
-from reports.records.store import completed, find_run, new_run_id
+from reports.records.store import find_run, new_run_id
 from suites.unit.processes import output
-from suites.unit.reports.builders import GPU, begun, make_cell, make_record, make_result, make_run, whole
+from suites.unit.reports.builders import begun, make_cell, make_record, make_result, make_run, whole
 
 
-def append(writer, size=4096, run=None, **changes):
-    return writer.append(make_result(make_cell(size=size), **changes), run)
+def append(writer, size=4096, **changes):
+    return writer.append(make_result(make_cell(size=size), **changes))
 
 
 @pytest.fixture
@@ -58,17 +58,8 @@ def test_a_line_cut_short_by_a_crash_costs_only_itself(path, kept):
 def test_another_run_is_not_written_into_a_file(path):
     with begun(path) as writer:
         append(writer)
-        with pytest.raises(RecordError, match="run 'other'"):
-            append(writer, run=make_run(run_id="other"))
     with pytest.raises(RunUnreadable, match="Write each run to its own file"):
         RunWriter(path, make_run(run_id="other"))
-
-
-def test_a_cell_on_another_device_carries_its_own_header(path):
-    gpu = make_run(device=GPU)
-    with begun(path) as writer:
-        writer.append(make_result(make_cell(platform="cuda"), run=gpu), gpu)
-    assert load_run(path).records[0].run.device == GPU
 
 
 def test_published_runs_are_compressed(path):
@@ -117,14 +108,6 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
         RunWriter(tmp_path / "file" / "a.jsonl", make_run())
 
 
-def test_completed_cells_are_not_done_again_unless_asked():
-    timeout = make_record(make_cell(size=1), status=Status.TIMEOUT)
-    passed = make_record(make_cell(size=2))
-    assert completed([timeout, passed]) == {timeout.cell.key, passed.cell.key}
-    assert completed([timeout, passed], retry={Status.TIMEOUT}) == {passed.cell.key}
-    assert completed([timeout, make_record(make_cell(size=1))], retry={Status.TIMEOUT}) == {timeout.cell.key}
-
-
 def written(folder, run_id, cells=(4096,), **header):
     """A run of these sizes; its id says when it started."""
     run = make_run(run_id=run_id, **header)
@@ -159,13 +142,6 @@ def test_without_a_run_that_can_be_compared_the_error_says_why(tmp_path):
     (tmp_path / "none" / "a.jsonl").touch()
     with pytest.raises(RunNotFound, match="holds a result"):
         find_run("latest", tmp_path / "none")
-
-
-def test_a_part_of_a_suite_is_recorded_and_what_is_none_is_refused():
-    assert [make_run(part=part).part for part in ("3/8", "1/1", "8/8")] == ["3/8", "1/1", "8/8"]
-    for part in ("0/8", "9/8", "3", "a/8", "3/", "-1/8", "3/8/9", "٣/8"):
-        with pytest.raises(RecordError, match="expected"):
-            make_run(part=part)
 
 
 FULL = """

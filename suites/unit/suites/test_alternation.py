@@ -33,7 +33,7 @@ def side(label, **changes):
     return Revision(**{**facts, **changes})
 
 
-SIDES = RevisionPair(side("base"), side("head"), ("my_ops.py",), ())
+SIDES = RevisionPair(side("base"), side("head"), ("my_ops.py",), (), Path("/root"))
 
 
 def cells(*names, **changes):
@@ -211,23 +211,6 @@ def test_the_time_ends_a_wave_between_two_contests_but_not_before_four_processes
     assert {len(found) for found in blocks(measured.head.path).values()} == {4, 6}, "what it finished counts"
 
 
-def test_a_process_that_is_lost_to_noise_is_lost_alone(tmp_path):
-    fake = Fake({"base": cells("add"), "head": cells("add")})
-    real = fake.time
-
-    def without_one(contest, seconds, turns):
-        found = real(contest, seconds, turns)
-        if fake.waves == 2:
-            found["head"][0].processes[0] = failed(found["head"][0].cell, Status.PASSED)
-        return found
-
-    fake.time = without_one
-    measured = run(fake, tmp_path)
-    (base,), (head,) = (blocks(each.path).values() for each in (measured.base, measured.head))
-    assert set(base) == {0, 1, 2, 3, 4, 5}
-    assert set(head) == {0, 1, 3, 4, 5}, "its partner has no pair, the others keep theirs"
-
-
 def test_a_cell_that_fails_in_one_wave_has_failed(tmp_path):
     own = cells("add")
     fake = Fake({"base": own, "head": own}, fails=lambda wave, label, cell: wave == 2 and label == "head")
@@ -253,15 +236,3 @@ def test_what_was_timed_before_an_error_is_an_incomplete_run(tmp_path, error):
         assert {len(found) for found in blocks(path).values()} == {4}
     if isinstance(error, PoolError):
         assert str(caught.value).startswith("a timing process was lost; what was timed before is in ")
-
-
-def test_an_error_before_the_first_time_records_nothing(tmp_path):
-    fake = Fake({"base": cells("add"), "head": cells("add")})
-
-    def refuse():
-        raise PoolError("no such device")
-
-    fake.open = refuse
-    with pytest.raises(RevisionError, match=r"^no such device$"):
-        run(fake, tmp_path)
-    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,8 @@
 """Deliberately broken kernels: each must be caught, with the status that says what is wrong with it."""
 
 import contextlib
+import gc
+import weakref
 
 import jax
 import numba
@@ -9,16 +11,17 @@ import pytest
 
 from bridge import numba_kernel
 from reports import Status
+from suites import Operator
 from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.checks.judging import call_loops, cell_verdict, memory
-from suites.checks.judging.cell_verdict import judge_kernel, missing_custom_call, with_reference
+from suites.checks.judging.cell_verdict import judge_kernel, missing_custom_call
 from suites.checks.judging.evidence import CheckFailed
-from suites.declare.operator import Operator
 from suites.guards import guarded_calls, page_faults
 from suites.guards.guarded_calls import Guards
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.numerics.error_model import exact
+from suites.validate import memory_limit
 
 
 @numba.njit
@@ -122,12 +125,6 @@ def test_program_without_the_custom_call_is_no_evidence():
     assert "contains 0 calls of bridge_cpu, expected 1" in missing_custom_call(program, BACKENDS["numba"], "cpu")
 
 
-def test_error_of_xlas_own_result_stands_beside():
-    operator = _operator(copy)
-    verdict = with_reference(judge_kernel(operator, BACKENDS["numba"], INPUTS), operator, INPUTS)
-    assert verdict.accuracy.reference_budget_used == 0.0
-
-
 GUARDED = pytest.mark.skipif(page_faults.MISSING is not None, reason=str(page_faults.MISSING))
 
 
@@ -175,3 +172,28 @@ def test_other_contents_lie_at_the_same_addresses(dtype):
             addresses.append([array.unsafe_buffer_pointer() for array in placed])
             assert all(np.array_equal(array, own) for array, own in zip(placed, inputs, strict=True))
     assert addresses[0] == addresses[1] == addresses[2]
+
+
+# A process that checks many operators keeps the memory of one.
+
+
+@pytest.mark.parametrize(("most", "is_kept"), [(0, False), (1 << 60, True)])
+def test_a_process_that_keeps_too_much_forgets_what_it_has_checked(monkeypatch, most, is_kept):
+    monkeypatch.setattr(memory_limit, "LIMIT_BYTES", most)
+    operator = _doubled()
+    inputs = operator.sample("float32", 100, 0)
+    assert judge_kernel(operator, BACKENDS["numba"], inputs, jax.devices("cpu")[0]).status is Status.PASSED
+    kept = weakref.ref(operator)
+    del operator
+    memory_limit.free_memory()
+    gc.collect()
+    assert (kept() is not None) == is_kept
+
+
+def _doubled():
+    @numba.njit
+    def twice(x, out):
+        for i in range(x.size):
+            out[i] = x[i] * 2
+
+    return Operator(name="twice", reference=lambda x: x * 2, kernels={"numba": twice})

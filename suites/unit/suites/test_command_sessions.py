@@ -104,21 +104,6 @@ def test_an_interrupted_validation_records_no_crash_and_goes_on():
     goes_on(errors, process.returncode)
 
 
-def test_a_killed_validation_is_incomplete_and_goes_on(capsys):
-    with started(*VALIDATE) as process:
-        has_begun()
-        process.kill()
-        process.communicate(timeout=60)
-    assert main(["show", "latest"]) == Exit.COULD_NOT_RUN
-    errors = capsys.readouterr().err
-    assert "INCOMPLETE: " in errors
-    assert " cells are missing: twice-numba-f32-" in errors
-    assert main(["show"]) == Exit.FINE, "an interrupted run stops no list"
-    output("-m", "suites", *VALIDATE, "--resume", "latest")
-    assert main(["show", "latest"]) == Exit.FINE
-    assert load_run(find_run()).begins == 2
-
-
 def test_a_full_disk_ends_a_validation_in_one_line(capsys):
     """The limit for the size of a file stands for the size of the disk."""
     program = (

@@ -1,5 +1,7 @@
 """Each broken kernel is caught by the check that it names, and no check refuses a right one."""
 
+import importlib
+
 import pytest
 
 from reports import Status
@@ -9,24 +11,36 @@ from suites.checks.drawn import session_choices
 from suites.checks.judging.evidence import CheckFailed, Evidence
 from suites.checks.judging.reasons import status_of
 from suites.checks.register import checks
-from suites.mutants import mutants, right_kernels
+from suites.mutants import mutants
 from suites.unit.suites.named_checks import check_named
 
-ON_CPU = [
-    each
-    for each in mutants().values()
-    if each.operator.kernels[each.backend].unsupported("cpu") is None and "cpu" in each.backend.platforms
-]
+RIGHT = {"cpu": "right_kernels", "cuda": "right_cuda_kernels"}
+
+
+def pytest_generate_tests(metafunc):
+    """Gives a test the broken or the right kernels of the device, which ``--kb-device`` names."""
+    platform = metafunc.config.option.kb_device
+    if "mutant" in metafunc.fixturenames:
+        own = [
+            each
+            for each in mutants().values()
+            if each.operator.kernels[each.backend].unsupported(platform) is None and platform in each.backend.platforms
+        ]
+        metafunc.parametrize("mutant", own, ids=lambda mutant: mutant.name)
+    if "operator" in metafunc.fixturenames:
+        right = importlib.import_module(f"suites.mutants.{RIGHT[platform]}")
+        metafunc.parametrize("operator", right.OPERATORS, ids=lambda operator: operator.name)
 
 
 @pytest.fixture(scope="module")
-def status_by():
+def status_by(request):
     """Returns a function that makes a check of an operator's kernels, and returns how the first one that fails ends."""
-    catalogue.use(["suites.mutants", "suites.mutants.right_kernels"])
+    platform = request.config.option.kb_device
+    catalogue.use(["suites.mutants", f"suites.mutants.{RIGHT[platform]}"])
     session_choices.use(1, "full")
 
     def make(operator, name):
-        cells = (cell.values[0] for cell in check_named(name).cells.cells("cpu") if not cell.marks)
+        cells = (cell.values[0] for cell in check_named(name).cells.cells(platform) if not cell.marks)
         cases = [each for each in cells if each.operator is operator and each.backend is not BACKENDS["jnp"]]
         for case in cases:
             evidence = Evidence()
@@ -53,13 +67,11 @@ def test_every_check_catches_a_broken_kernel():
 
 
 @pytest.mark.filterwarnings("ignore:.* never writes to its output")
-@pytest.mark.parametrize("mutant", ON_CPU, ids=lambda mutant: mutant.name)
 def test_a_broken_kernel_is_caught_by_the_check_that_it_names(mutant, status_by):
     found = {name: status_by(mutant.operator, name) for name in mutant.caught_by}
     assert any(status.wrong for status in found.values()), found
 
 
-@pytest.mark.parametrize("operator", right_kernels.OPERATORS, ids=lambda operator: operator.name)
 def test_no_check_refuses_a_right_kernel(operator, status_by):
     names = ("drawn", "edges") if operator.edges(operator.dtypes[0]) else ("drawn",)
     names += ("repeat", "endurance", "threads") if operator.name == "counted" else ()  # into an array of rank 0

@@ -66,7 +66,6 @@ def test_no_profile_has_peers_unless_it_is_asked_for_them():
 
     assert backends() == backends(profile="full") == set()
     assert backends(peers=True) == {"numpy", "scipy", "brainevent"}
-    assert backends(peers=True, modes=("forward+backward",)) == set()
 
 
 def test_a_kernel_is_no_peer_and_a_library_no_kernel():

@@ -1,6 +1,5 @@
 """The two sides of a comparison: which Python runs which operators of which commit."""
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from suites.cells.selection import Selection
-from suites.compare.revisions import inspection, revision_pair
-from suites.compare.revisions.inspection import inspect_revision
+from suites.compare.interleaving import measure
+from suites.compare.revisions import inspection
+from suites.compare.revisions.inspection import require_own_files
 from suites.compare.revisions.revision import BASE, Revision
 from suites.compare.revisions.revision_pair import prepare_revisions, repository_of
 from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
@@ -27,14 +27,6 @@ def project(tmp_path, monkeypatch):
     return place
 
 
-@pytest.fixture
-def looked_at(monkeypatch):
-    """The sides that would have been inspected, each in a process of its own."""
-    seen = []
-    monkeypatch.setattr(revision_pair.inspection, "inspect_revision", lambda side, root: seen.append(side))
-    return seen
-
-
 def made(selection, scratch, base="HEAD~1", head="HEAD", **options):
     repository = repository_of(selection)
     return prepare_revisions(
@@ -42,7 +34,7 @@ def made(selection, scratch, base="HEAD~1", head="HEAD", **options):
     )
 
 
-def test_each_side_has_the_operators_of_its_commit(project, looked_at, tmp_path):
+def test_each_side_has_the_operators_of_its_commit(project, tmp_path):
     found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch")
     for side, content in ((found.base, OPERATORS), (found.head, SLOWER)):
         (source,) = side.sources
@@ -51,10 +43,9 @@ def test_each_side_has_the_operators_of_its_commit(project, looked_at, tmp_path)
         assert side.selection(Selection(dtypes=("f32",))) == Selection(sources=(source,), dtypes=("f32",))
     assert len(str(found.base.tree)) == len(str(found.head.tree))
     assert found.sources == ("my_ops.py",)
-    assert looked_at == [found.base, found.head]
 
 
-def test_files_that_declare_operators_are_found(project, looked_at, tmp_path):
+def test_files_that_declare_operators_are_found(project, tmp_path):
     commit(
         project, {"test_ops.py": OPERATORS, "tests/ops.py": OPERATORS, "kernels.py": "from suites import Operator\n"}
     )
@@ -63,12 +54,12 @@ def test_files_that_declare_operators_are_found(project, looked_at, tmp_path):
     assert "operators: my_ops.py" in found.notes
 
 
-def test_without_operators_the_file_is_asked_for(project, looked_at, tmp_path):
+def test_without_operators_the_file_is_asked_for(project, tmp_path):
     commit(project, {"my_ops.py": None})
     assert "declares an operator. Name the file" in refusal(made, Selection(), tmp_path, base="HEAD", head="HEAD")
 
 
-def test_a_file_that_one_side_lacks_is_said(project, looked_at, tmp_path):
+def test_a_file_that_one_side_lacks_is_said(project, tmp_path):
     commit(project, {"more_ops.py": OPERATORS.replace("twice", "again")})
     found = made(Selection(), tmp_path / "scratch")
     assert (len(found.base.sources), len(found.head.sources)) == (1, 2)
@@ -78,7 +69,7 @@ def test_a_file_that_one_side_lacks_is_said(project, looked_at, tmp_path):
     assert "has no file more_ops.py" in said
 
 
-def test_uncommitted_changes_are_said_unless_head_was_named(project, looked_at, tmp_path):
+def test_uncommitted_changes_are_said_unless_head_was_named(project, tmp_path):
     (project / "my_ops.py").write_text("# changed\n")
     found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch")
     assert "uncommitted changes do not count: my_ops.py" in found.notes
@@ -96,14 +87,14 @@ def test_the_repository_is_that_of_the_operators(project, tmp_path, monkeypatch)
     assert "there is no such folder" in refusal(repository_of, Selection(sources=("none/my_ops.py",)))
 
 
-def test_processes_run_in_the_current_folder_of_their_commit(project, looked_at, tmp_path, monkeypatch):
+def test_processes_run_in_the_current_folder_of_their_commit(project, tmp_path, monkeypatch):
     monkeypatch.chdir(project / "lib")
     found = made(Selection(sources=("../my_ops.py",)), tmp_path / "scratch")
     assert found.base.folder == found.base.tree / "lib"
     assert (found.base.folder / "other.py").read_text() == "VALUE = 1\n"
 
 
-def test_what_this_python_imports_from_the_work_tree_comes_from_the_commit(project, looked_at, tmp_path, monkeypatch):
+def test_what_this_python_imports_from_the_work_tree_comes_from_the_commit(project, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path, str(project / "lib"), str(project / "not_there")])
     monkeypatch.setenv("PYTHONPATH", f"{project / 'lib'}:/elsewhere")
     found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch")
@@ -114,7 +105,7 @@ def test_what_this_python_imports_from_the_work_tree_comes_from_the_commit(proje
         assert not [place for place in path if place.startswith(f"{project}/")]
 
 
-def test_each_side_of_a_checkout_of_this_project_imports_its_own_commit(tmp_path, looked_at, monkeypatch):
+def test_each_side_of_a_checkout_of_this_project_imports_its_own_commit(tmp_path, monkeypatch):
     place = tmp_path / "checkout"
     commit(place, {"pyproject.toml": '[project]\nname = "kernel-bridge"\n', "suites/__init__.py": ""})
     commit(place, {"suites/__init__.py": "# changed\n"})
@@ -127,29 +118,6 @@ def test_each_side_of_a_checkout_of_this_project_imports_its_own_commit(tmp_path
     assert git(place, "status", "--porcelain") == ""
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    """Makes a side answer without starting it."""
-
-    def give(answer, code=0, stderr=""):
-        text = f"what operators print\n{json.dumps(answer)}\n" if answer is not None else "no answer"
-        done = inspection.subprocess.CompletedProcess([], code, text, stderr)
-        monkeypatch.setattr(inspection.subprocess, "run", lambda *_, **__: done)
-
-    return give
-
-
-def looked(tmp_path):
-    side = Revision(
-        label=BASE, commit="ab", sources=("a.py",), variables={}, tree=tmp_path / "tree", folder=tmp_path
-    )  # fmt: skip
-    return inspect_revision(side, tmp_path / "root")
-
-
-def answer(**changes):
-    return {"files": [], "installed": ["/lib"], "libraries": ["/lib"]} | changes
-
-
 @pytest.mark.parametrize(
     ("files", "refused"),
     [
@@ -160,24 +128,23 @@ def answer(**changes):
         (["/lib/its/kernels.py"], "import /lib/its/kernels.py, and not the file of the commit"),
     ],
 )
-def test_a_side_imports_the_files_of_its_commit(tmp_path, answers, files, refused):
+def test_a_side_imports_the_files_of_its_commit(tmp_path, monkeypatch, files, refused):
     for name in ("mine/kernels.py", "src/its/kernels.py"):
         (tmp_path / "tree" / name).parent.mkdir(parents=True)
         (tmp_path / "tree" / name).touch()
-    installed = ["/lib", str(tmp_path / "root" / ".venv")]
-    answers(answer(files=[str(tmp_path / name) for name in files], installed=installed))
+    monkeypatch.setattr(inspection.sysconfig, "get_path", lambda name: "/lib")
+    monkeypatch.setattr(inspection.sys, "prefix", str(tmp_path / "root" / ".venv"))
+    tree = tmp_path / "tree"
+    side = Revision(label=BASE, commit="ab", sources=("a.py",), variables={}, tree=tree, folder=tmp_path)
+    arguments = side, [str(tmp_path / name) for name in files], tmp_path / "root"
     if refused is None:
-        looked(tmp_path)
+        require_own_files(*arguments)
     else:
-        assert refused.format(tmp_path) in refusal(looked, tmp_path)
+        assert refused.format(tmp_path) in refusal(require_own_files, *arguments)
 
 
-def test_a_side_whose_operators_do_not_load_is_named(tmp_path, answers):
-    answers(answer(error=f"{tmp_path}/tree/my_ops.py: cannot be imported, NameError: x ({tmp_path}/tree/my_ops.py:3)"))
-    said = refusal(looked, tmp_path)
-    assert said == "base (ab): my_ops.py: cannot be imported, NameError: x (my_ops.py:3)"
-    answers(None, -11, "Segmentation fault")
-    assert refusal(looked, tmp_path) == "base (ab): loading its operators ended with exit code -11: Segmentation fault"
+def measured(revisions, **options):
+    return measure(revisions, Selection(sources=revisions.sources), seconds=1, undecided=lambda *_: [], **options)
 
 
 def test_a_real_side_loads_its_own_files(project, tmp_path, monkeypatch):
@@ -189,8 +156,9 @@ def test_a_real_side_loads_its_own_files(project, tmp_path, monkeypatch):
     assert Path(found.base.sources[0]).is_relative_to(found.base.tree)
     # Without the import path of the side, it would import from the work tree.
     stray = replace(found.head, variables={"PYTHONPATH": ":".join(sys.path)}, folder=tmp_path)
-    said = refusal(inspect_revision, stray, project)
+    said = refusal(measured, replace(found, head=stray))
     assert f"import {project / 'lib' / 'other.py'}, and not the file of the commit" in said
     broken = commit(project, {"my_ops.py": "import nothing_of_this_name\n"})
-    said = refusal(made, Selection(sources=("my_ops.py",)), tmp_path / "scratch", base="HEAD~1")
+    found = made(Selection(sources=("my_ops.py",)), tmp_path / "scratch", base="HEAD~1")
+    said = refusal(measured, found)
     assert said == f"head ({broken[:12]}): my_ops.py: No module named 'nothing_of_this_name' (my_ops.py:1)"
