@@ -1,4 +1,8 @@
-"""The kernel of matmul in Warp's tiles, on the tensor cores of a GPU: a block adds up a tile of out."""
+"""The kernel of matmul in Warp's tiles, on the tensor cores of a GPU: a block adds up a tile of out.
+
+cuBLASDx, which comes with Warp 1.19, multiplies 16 bits by ``mma.sync`` for a Hopper GPU: it has no ``wgmma`` there.
+It also loads nothing while it multiplies, so several blocks share a multiprocessor where shared memory permits it.
+"""
 
 import functools
 import math
