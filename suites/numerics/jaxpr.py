@@ -130,13 +130,6 @@ def operations(reference: Callable[..., Any], inputs: Inputs) -> list[str]:
         return []
 
 
-def formula(reference: Callable[..., Any], inputs: Inputs, most: int = 8) -> str:
-    """Returns the operations of a reference, in its order, such as ``add, add, div``."""
-    names = [name.removeprefix("reduce_") for name in operations(reference, inputs) if name not in MOVES]
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def has_constants(reference: Callable[..., Any], inputs: Inputs) -> bool:
     """Tells whether a reference has constants that are not whole numbers, such as a table of cosines."""
     closed = jaxpr_of(reference, inputs)

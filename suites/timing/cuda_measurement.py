@@ -58,12 +58,7 @@ def input_sets(cache: str, working_set_bytes: int) -> InputSets:
     Args:
         cache: ``hot`` or ``cold``.
         working_set_bytes: Bytes that a call reads and writes.
-
-    Raises:
-        ValueError: ``cache`` has another value.
     """
-    if cache not in ("hot", "cold"):
-        raise ValueError(f"the state of the cache is {cache!r}, expected 'hot' or 'cold'.")
     if cache == "hot":
         return HOT
     sets = max(2, -(-COLD_FROM_L2 * l2_bytes() // max(1, working_set_bytes)))
@@ -138,7 +133,6 @@ class CudaMeasurement(Measurement):
         management: Reads the state of the device; by default NVML, if it is there.
 
     Raises:
-        ValueError: ``cache`` has another value.
         RecordError: The device has no clock.
         Exception: The program fails.
     """

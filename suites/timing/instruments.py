@@ -90,7 +90,9 @@ class Sweep:
 
     def __init__(self, size_bytes: int, device: jax.Device):
         vectors = -(-size_bytes // VECTOR_BYTES)
-        self._data = scratch(vectors * VECTOR_BYTES, device)
+        with jax.enable_x64(False), jax.default_device(device):
+            # Different numbers: constant data may be cheaper to move.
+            self._data = jax.block_until_ready(jnp.arange(vectors * VECTOR_BYTES // 4, dtype=jnp.uint32))
         out = jax.ShapeDtypeStruct((2,), jnp.int32)
         self._kernel = cuda_raw_kernel(
             _SOURCE, f"{PREFIX}_sweep", out, grid=_BLOCKS, block=_BLOCK, scalars=(np.uint32(vectors),)
@@ -101,18 +103,6 @@ class Sweep:
         """Starts to read; returns an array that is ready when the cache is empty."""
         with jax.enable_x64(False):
             return self._kernel(self._data)
-
-
-def scratch(size_bytes: int, device: jax.Device) -> jax.Array:
-    """Returns memory of a device, filled with different 32-bit integers: constant data may be cheaper to move."""
-    with jax.enable_x64(False), jax.default_device(device):
-        memory: jax.Array = jax.block_until_ready(_numbers(-(-size_bytes // 4)))
-        return memory
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _numbers(count: int) -> Any:
-    return jax.lax.iota(jnp.uint32, count) * jnp.uint32(2654435761)
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from suites.checks.drawn.drawn_inputs import whole_constants
+from suites.checks.drawn.code_constants import whole_constants
 from suites.checks.drawn.session_choices import seeds_of
 from suites.checks.judging.call_loops import work
 from suites.declare.operator import Operator

@@ -13,15 +13,17 @@ from suites import (
     Operator,
     Sizes,
     TritonKernel,
+    WarpCallable,
     WarpKernel,
     total_bytes,
     value_errors,
     values,
 )
-from suites.kernels.half_precision import FLOATS, product
-from suites.ops.matmul import cutile, numba_cpu, numba_cuda, triton, warp
+from suites.kernels.half_precision import FLOATS, WIDE, product
+from suites.ops.matmul import cutile, mosaic, numba_cpu, numba_cuda, triton, warp, warp_tiles
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
+from suites.vendors.shipped import ShippedKernel
 
 
 def _call(dtype, rows, depth, columns, random):
@@ -62,9 +64,15 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
         "numba_cuda_mlir": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.matmul_warp, warp.launch),
+        "warp_tile": WarpCallable(warp_tiles.matmul_in_tiles, calls=1),
         "triton": TritonKernel(triton.matmul_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.matmul_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.matmul_triton, triton.launch)),
+        "mosaic_gpu": ShippedKernel(mosaic.matmul_mosaic),
+    },
+    lacks={
+        "warp_tile": {"float64": "Warp compiles its tiles for a minute in each dtype; the kernel of warp has this one"},
+        "mosaic_gpu": dict.fromkeys(WIDE, "JAX ships a kernel for numbers of 16 bits"),
     },
     peers=peers.MATMUL,
     dtypes=FLOATS,
@@ -74,7 +82,10 @@ OPERATOR = Operator(
         ErrorCase(
             "unequal_depths",
             lambda: (np.zeros((3, 4), np.float32), np.zeros((5, 2), np.float32)),
-            {"jnp": Failure(TypeError, "contracting dimension"), **value_errors(numba_cpu.DEPTHS)},
+            {
+                "jnp": Failure(TypeError, "contracting dimension"),
+                **value_errors(numba_cpu.DEPTHS, in_launches=("warp", "warp_tile")),
+            },
         ),
     ),
     gradient=None,  # it is two more products, which a rule around the kernel would call

@@ -4,7 +4,6 @@ import sys
 import sysconfig
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ import pytest
 
 from bridge import debug_mode, numba_kernel
 from bridge.ffi.kernel_call import _poisoned
-from bridge.ffi.target import CPU, CPU_PARALLEL
+from bridge.ffi.target import CPU_PARALLEL
 from suites.unit.processes import output
 
 NO_GIL = """
@@ -121,16 +120,3 @@ def test_no_gil_is_held_while_a_kernel_runs():
     during = [t for t in ticks if start < t < end]
     # With the GIL held there would be none; with it free, about one per millisecond.
     assert len(during) > 100 * (end - start)
-
-
-def test_threads_that_trace_one_kernel_at_once_share_one_compilation():
-    @numba.njit
-    def fresh(x, out):
-        for i in range(x.size):
-            out[i] = x[i] + 41
-
-    before = len(CPU)
-    with ThreadPoolExecutor(8) as threads:
-        results = threads.map(lambda _: numba_kernel(fresh, Spec((4,), np.float32))(jnp.ones(4)), range(8))
-        np.testing.assert_array_equal([*results], np.full((8, 4), 42))
-    assert len(CPU) == before + 1

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reports import CellResult, ProcessTimes, RunUnwritable, RunWriter, Status, Timing, load_run
+from reports import CellResult, ProcessTimes, Status, Timing, load_run
 from reports.cli import comparison_page
 from reports.judgement import judge
 from reports.options import Exit
@@ -168,21 +168,6 @@ def test_a_selection_that_only_head_has_is_new_and_no_error(tmp_path):
     page, code, lines = comparison_page((measured.base, measured.head), options)
     assert (lines, code) == (["cells: 1 NEW"], Exit.FINE)
     assert [table.title.partition(" of")[0] for table in page.tables] == ["Comparison"]
-
-
-def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path, monkeypatch):
-    fake, append = Fake({"base": cells("add"), "head": cells("add")}), RunWriter.append
-
-    def refuse(self, result, run=None):
-        if fake.waves == 3:
-            raise RunUnwritable("no space left on device")
-        return append(self, result, run)
-
-    monkeypatch.setattr(RunWriter, "append", refuse)
-    with pytest.raises(RevisionError, match=r"^not recorded: no space left on device; what was timed before is in "):
-        run(fake, tmp_path)
-    assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl", ".jsonl"]
-    assert [len(found) for path in tmp_path.iterdir() for found in blocks(path).values()] == [4, 4]
 
 
 def test_the_runs_name_their_commits_and_each_other(tmp_path):

@@ -17,7 +17,7 @@ from suites.cells.case import Case
 from suites.checks.judging import call_loops, cell_verdict, memory
 from suites.checks.judging.cell_verdict import judge_kernel, missing_custom_call
 from suites.checks.judging.evidence import CheckFailed
-from suites.guards import guarded_calls, page_faults
+from suites.guards import page_faults
 from suites.guards.guarded_calls import Guards
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.numerics.error_model import exact
@@ -136,17 +136,6 @@ def test_a_kernel_whose_calls_go_past_the_guards_is_unchecked(monkeypatch):
 
     monkeypatch.setattr(memory, "guarded_calls", blind)
     assert judge_kernel(_operator(copy), BACKENDS["numba"], INPUTS).status is Status.UNCHECKED
-
-
-@GUARDED
-def test_a_kernel_is_unchecked_where_there_is_no_memory_for_guards(monkeypatch):
-    def none(*_, **__):
-        raise MemoryError("mmap: no addresses")
-
-    monkeypatch.setattr(guarded_calls, "GuardedRegion", none)
-    verdict = judge_kernel(_operator(copy), BACKENDS["numba"], INPUTS)
-    assert verdict.status is Status.UNCHECKED
-    assert "mmap: no addresses" in verdict.reason
 
 
 @pytest.mark.filterwarnings("ignore:Some donated buffers")

@@ -46,17 +46,3 @@ def test_a_crash_loses_no_outcome_and_what_did_not_run_is_worse(tmp_path):
     own = {"test_a": "passed", "test_c": "passed", "x::test_b": "passed", "test_d": "failed"}
     found = session.Found(own, ours={"test_a": "passed", "x::test_b": "failed"})
     assert (found.worse(ROW), found.failed(ROW)) == (["test_c"], True)
-
-
-@pytest.mark.parametrize(
-    ("found", "failed"),
-    [
-        (session.Found({"test_a": "failed"}, {"test_a": "passed"}), False),
-        (session.Found({"a::test_b": "passed", "t": "passed"}, {"a::test_b": "failed", "t": "passed"}), False),
-        (session.Found(), True),
-        (session.Found(missing="cannot be installed"), False),
-    ],
-    ids=["better", "different on purpose", "nothing ran", "not installed"],
-)
-def test_a_session_fails_if_a_client_is_worse_or_nothing_ran(found, failed):
-    assert found.failed(ROW) is failed

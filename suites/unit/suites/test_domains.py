@@ -9,7 +9,8 @@ import warp as wp
 from reports import Status
 from suites import Domain, Operator, OperatorError
 from suites.backends import BACKENDS
-from suites.checks.drawn.drawn_inputs import battery, pattern_names, patterned
+from suites.checks.drawn.drawn_inputs import battery
+from suites.checks.drawn.value_patterns import pattern_names, patterned
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.declare.contradictions import verify
 from suites.ops import operators
