@@ -14,14 +14,16 @@ from suites import (
     Sizes,
     TritonKernel,
     WarpKernel,
-    total_bytes,
     value_errors,
     values,
 )
-from suites.kernels.half_precision import FLOATS, product
+from suites.kernels.half_precision import FLOATS, product, result_dtype
+from suites.numerics.precision import FLOAT8
 from suites.ops.matmul import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
+
+NO_FLOAT8 = {FLOAT8: "the language has no products of numbers of 8 bits"}
 
 
 def _call(dtype, rows, depth, columns, random):
@@ -54,7 +56,7 @@ def _edges(dtype):
 
 OPERATOR = Operator(
     name="matmul",
-    outputs=lambda A, B: [jax.ShapeDtypeStruct((A.shape[0], B.shape[1]), A.dtype)],
+    outputs=lambda A, B: [jax.ShapeDtypeStruct((A.shape[0], B.shape[1]), result_dtype(A.dtype))],
     reference=lambda A, B: [product(A, B)],
     kernels={
         "numba": numba_cpu.matmul,
@@ -67,7 +69,8 @@ OPERATOR = Operator(
         "jax_triton": triton_call(TritonKernel(triton.matmul_triton, triton.launch)),
     },
     peers=peers.MATMUL,
-    dtypes=FLOATS,
+    dtypes=(*FLOATS, FLOAT8),
+    lacks=dict.fromkeys(("numba", "numba_parallel", "numba_cuda", "numba_cuda_mlir", "warp"), NO_FLOAT8),
     sample=_sample,
     edges=_edges,
     errors=(
@@ -78,8 +81,6 @@ OPERATOR = Operator(
         ),
     ),
     gradient=None,  # it is two more products, which a rule around the kernel would call
-    bytes_read=total_bytes,
-    bytes_written=lambda A, B: A.shape[0] * B.shape[1] * A.dtype.itemsize,
     flops=lambda A, B: 2 * A.size * B.shape[1],
     sizes=Sizes(
         quick=(2**16,),  # Warp takes 0.8 s for one call of 2**20 on a CPU, and a group minutes
