@@ -118,6 +118,8 @@ def numba_kernel(
             f"numba.njit. {why}"
         )
     definition = DEFINITIONS.define(LANGUAGE, id(kernel), lambda: NumbaDefinition.of(kernel))
+    if count := definition.recompilations():  # JAX keeps what it traced before
+        definition = DEFINITIONS.define(LANGUAGE, (id(kernel), count), lambda: NumbaDefinition.of(kernel))
     return wrap(LANGUAGE, definition, NoOptions(), outs, vmap_method, input_output_aliases, has_side_effect)
 
 
@@ -130,20 +132,34 @@ class NumbaDefinition(Definition):
     """
 
     dispatcher: CPUDispatcher = field(repr=False)
+    _overloads: list[dict[Any, Any]] = field(default_factory=lambda: [{}], init=False, repr=False)
 
     @classmethod
     def of(cls, dispatcher: CPUDispatcher) -> NumbaDefinition:
         function = dispatcher.py_func
         return cls(function.__name__, function, function, dispatcher)
 
+    def recompilations(self) -> int:
+        """How often ``dispatcher.recompile`` has replaced machine code, as far as the bridge has seen.
+
+        Numba freezes globals when it compiles, and this method of the dispatcher is how a user has them read again.
+        """
+        now, known = dict(self.dispatcher.overloads), self._overloads[-1]
+        if any(now.get(types) is not compiled for types, compiled in known.items()):
+            self._overloads.append(now)
+        else:
+            self._overloads[-1] = known | now  # a new one: another thread may be reading the old one
+        return len(self._overloads) - 1
+
 
 class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
-    def settings(self, definition: NumbaDefinition) -> bool:
-        return current_mode().bounds
+    def settings(self, definition: NumbaDefinition) -> tuple[bool, int]:
+        return current_mode().bounds, definition.recompilations()
 
     def compile(self, definition: NumbaDefinition, options: NoOptions, signature: Signature, platform: str) -> Compiled:
         array_types = tuple(map(_numba_type, signature.arrays))
         compiled = _compile(definition, array_types)
+        definition.recompilations()  # knows this code from now on
         code = code_of(compiled, definition.name)
         return Compiled(
             code,

@@ -99,6 +99,24 @@ def test_a_changed_dependency_changes_result_and_key(kind):
     assert keys[0] == keys[2] or is_local(call)
 
 
+SCALE = 2.0
+
+
+def test_a_recompiled_kernel_is_noticed(monkeypatch):
+    @numba.njit
+    def kernel(x, out):
+        for i in range(x.size):
+            out[i] = x[i] * SCALE
+
+    call = numba_kernel(kernel, Spec(X.shape, X.dtype))
+    np.testing.assert_array_equal(call(X), 2 * X)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    kernel.recompile()
+    np.testing.assert_array_equal(numba_kernel(kernel, Spec(X.shape, X.dtype))(X), 3 * X)
+    jax.clear_caches()
+    np.testing.assert_array_equal(call(X), 3 * X)  # traced anew
+
+
 ADDED = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
 
 
