@@ -1,5 +1,7 @@
 """The kernel of matmul in cuTile: a block takes tiles of out, in groups that share rows of A and columns of B."""
 
+from typing import Any
+
 from suites.backends.cutile import ct, kernel
 
 LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "hints": {"num_worker_warps": 8}}
@@ -45,7 +47,7 @@ def launch(inputs, outs, programs=None, tf32=False, **chosen):
     """
     rows, columns = outs[0].shape
     size, is_large = inputs[0].dtype.itemsize, min(rows, columns) >= 2048
-    large = {1: EIGHT_BITS, 2: LARGE, 4: WIDE if tf32 else SMALL}.get(size, SMALL)
+    large: dict[str, Any] = {1: EIGHT_BITS, 2: LARGE, 4: WIDE if tf32 else SMALL}.get(size, SMALL)
     chosen = chosen or (large if is_large else SMALL)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
     return {"grid": min(tiles, programs or tiles), "TF32": tf32, **chosen}
