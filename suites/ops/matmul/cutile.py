@@ -47,7 +47,8 @@ def launch(inputs, outs, programs=None, tf32=False, **chosen):
     """
     rows, columns = outs[0].shape
     size, is_large = inputs[0].dtype.itemsize, min(rows, columns) >= 2048
-    large: dict[str, Any] = {1: EIGHT_BITS, 2: LARGE, 4: WIDE if tf32 else SMALL}.get(size, SMALL)
+    by_size: dict[int, dict[str, Any]] = {1: EIGHT_BITS, 2: LARGE, 4: WIDE if tf32 else SMALL}
+    large = by_size.get(size, SMALL)
     chosen = chosen or (large if is_large else SMALL)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
     return {"grid": min(tiles, programs or tiles), "TF32": tf32, **chosen}
