@@ -19,8 +19,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -96,38 +94,7 @@ def of_one_platform(ctx: mlir.LoweringRuleContext, platform: str) -> mlir.Loweri
     """
     if len(LIBRARY.get(ctx, "module_context.platforms")) == 1:
         return ctx
-    _check_platforms_apart()
-    return _apart(ctx, platform)
-
-
-def _apart(ctx: mlir.LoweringRuleContext, platform: str) -> mlir.LoweringRuleContext:
     shared = ctx.module_context
-    own = LIBRARY.get(shared, "cached_primitive_lowerings").setdefault((_apart, platform), {})
+    own = LIBRARY.get(shared, "cached_primitive_lowerings").setdefault((of_one_platform, platform), {})
     apart: mlir.LoweringRuleContext = ctx.replace(module_context=shared.replace(cached_primitive_lowerings=own))
     return apart
-
-
-@functools.cache
-def _check_platforms_apart() -> None:
-    """Lowers a ``jax.jit`` function that gives another number on each of two platforms.
-
-    Raises:
-        AbiError: The program has not both numbers.
-    """
-    from jax.extend.core import Primitive
-
-    call, number = Primitive("bridge_probe_call"), Primitive("bridge_probe_number")
-    shared = jax.jit(number.bind)
-    for primitive in (call, number):
-        primitive.def_abstract_eval(lambda: jax.core.ShapedArray((), "int32"))
-    for platform, value in (("cpu", 1001), ("cuda", 1002)):
-        mlir.register_lowering(number, _lowers(functools.partial(jax.numpy.int32, value)), platform=platform)
-        mlir.register_lowering(call, _lowers(shared, platform), platform=platform)
-    text = jax.export.export(jax.jit(call.bind), platforms=("cpu", "cuda"))().mlir_module()
-    if not ("1001" in text and "1002" in text):
-        raise LIBRARY.changed("a program for two platforms has the kernel of one of them twice")
-
-
-def _lowers(function: Callable[[], Any], platform: str | None = None) -> Callable[..., Any]:
-    lower = mlir.lower_fun(function, multiple_results=False)
-    return lambda ctx: lower(ctx if platform is None else _apart(ctx, platform))

@@ -31,8 +31,6 @@ import warp as wp
 from bridge.compat.library import Library, reasons
 
 LIBRARY = Library("warp-lang", "1.19", "1.19", reasons(__doc__))
-"""In 1.13 C entries begin to take the address of the bounds, and a store to clear the adjoint of what it overwrites,
-as the gradients of in/out arguments need."""
 
 
 @functools.cache
@@ -40,10 +38,8 @@ def internals() -> Any:
     """The module of Warp that generates and loads code.
 
     Raises:
-        AbiError: There is none, or Warp is too old.
+        AbiError: There is none, or it lacks a name.
     """
-    if tuple(int(part) for part in wp.__version__.split(".")[:2]) < (1, 13):
-        raise LIBRARY.changed("it passes the bounds of a launch on the CPU by value")
     context = LIBRARY.get(wp, "_src.context")
     for path in ("Module._get_live_kernels", "Module.load", "ModuleBuilder.codegen", "Launch", "runtime"):
         LIBRARY.get(context, path)
@@ -65,8 +61,9 @@ def machine_code(loaded: Any, end: str) -> tuple[bytes, str]:
 
 
 def codegen_lock() -> contextlib.AbstractContextManager[Any]:
-    """Warp's lock of the generation of code; older versions have none."""
-    return getattr(internals(), "_codegen_lock", None) or contextlib.nullcontext()
+    """Warp's lock of the generation of code."""
+    lock: contextlib.AbstractContextManager[Any] = LIBRARY.get(internals(), "_codegen_lock")
+    return lock
 
 
 def keep_only(module: Any, *kernels: Any) -> None:

@@ -13,7 +13,7 @@ from bridge.kernel.references import array_hint
 
 def refused(definition: Definition, types: Sequence[Any], error: Exception) -> KernelCompileError:
     """The error for a kernel that Numba refuses for these types."""
-    said = str(error)
+    said = _COLOURS.sub("", str(error))
     head = f"Numba cannot compile {definition.name} ({definition.place}) for ({', '.join(map(str, types))}):"
     operation = any(each.ndim == 0 for each in types) and _ON_SCALAR.search(said)
     if operation and "Tuple()" not in operation[1]:  # with an index of no dimension something else is wrong
@@ -29,6 +29,7 @@ def refused(definition: Definition, types: Sequence[Any], error: Exception) -> K
 
 # On GPUs Numba has no arithmetic of arrays, and its error is the name of a ufunc of NumPy.
 _ON_SCALAR = re.compile(r"^ *(?:>>> )?(\w+\(.*\b0d, .*\)|iteration over a 0-d array|<ufunc '\w+'>)", re.MULTILINE)
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # Numba sets them where colorama is installed
 _LINE = re.compile(r"^File .*, line (\d+):$", re.MULTILINE)
 _HINTS = {
     "Cannot modify readonly": "Inputs are read-only, because JAX arrays are immutable: write to an output, or alias "

@@ -21,7 +21,7 @@ from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
 from bridge.kernel.arguments import Signature
 from bridge.kernel.definitions import DEFINITIONS
-from bridge.kernel.language import Compiled, Definition
+from bridge.kernel.language import CPU_DTYPES, Compiled, Definition
 from bridge.kernel.wrapper import says_its_call, wrap
 from bridge.table import LANGUAGES
 
@@ -216,9 +216,8 @@ def _any_arrays(*arrays: Any) -> None:
 
 
 DTYPES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
-    "float64", "complex64", "complex128", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
-    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    *CPU_DTYPES, "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu",
 )  # fmt: skip
 """Names of the dtypes whose elements are whole bytes. XLA packs two elements of int4 into one byte on GPUs."""
 

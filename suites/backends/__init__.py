@@ -15,6 +15,7 @@ from suites.backends.backend import Backend as Backend
 from suites.backends.backend import register_backend as register_backend
 from suites.kernels.half_precision import HALVES
 from suites.kernels.library import Library
+from suites.numerics.precision import FLOAT8
 
 
 def _later(module: str, name: str, *first: Any) -> Callable[..., Any]:
@@ -159,7 +160,7 @@ def _peer(
 ) -> None:
     """Registers a library whose functions are timed beside the kernels; its id is the name that it is imported by."""
     if missing_dtypes is None:
-        missing_dtypes = {"bfloat16": f"{library.name} has no bfloat16"}
+        missing_dtypes = {each: f"{library.name} has no {each}" for each in ("bfloat16", FLOAT8)}
     _row(
         library.module, platforms, module,
         f"a function of {arrays} arrays that returns a function without arguments",
@@ -174,7 +175,7 @@ _peer(
     "peers.host",
     "NumPy",
     Library("SciPy", "scipy", ("scipy",), "python -m pip install scipy"),
-    dict.fromkeys(HALVES, "SciPy has no numbers of 16 bits"),
+    dict.fromkeys((*HALVES, FLOAT8), "SciPy has no numbers of 16 or 8 bits"),
 )
 _peer(
     {"cuda": None}, "peers.cupy", "CuPy",

@@ -26,6 +26,11 @@ def calls() -> tuple[Callable[[], Any], Callable[[], Any]]:
     return compiled(wp.jax_kernel), compiled(bridge.jax_kernel)
 
 
+def on_both(name: str) -> list[str]:
+    """The tests of a name on the CPU and on a GPU."""
+    return [f"test_ffi_jax_kernel_{name}_{device}" for device in ("cpu", "cuda_0")]
+
+
 CLIENT = Client(
     requirements=("warp-lang==1.19.0",),
     edits=(
@@ -38,8 +43,10 @@ CLIENT = Client(
     tests=("--assert=plain", "--pyargs", f"{TESTS}::TestJax"),
     different={
         "test_ffi_jax_callable_cpu_graph_modes": "every graph mode runs on the CPU, where there are no graphs",
-        "test_ffi_jax_kernel_output_dims_autodiff_still_blocked_cpu": "output_dims works with enable_backward=True",
-        "test_ffi_jax_kernel_validates_all_target_block_dims_during_tracing_cpu": "it looks for calls inside of Warp",
+        "test_ffi_jax_callable_graph_cache_cuda_0": "XLA owns the graphs",
+        "test_ffi_jax_cuda_requires_cuda_support_cuda_0": "it changes a flag inside of Warp, which has CUDA support",
+        **dict.fromkeys(on_both("output_dims_autodiff_still_blocked"), "output_dims works with enable_backward=True"),
+        **dict.fromkeys(on_both("validates_all_target_block_dims_during_tracing"), "it looks for calls inside of Warp"),
         "test_ffi_jax_module_load_failure": "a kernel is loaded from a module of its own, and not from Warp's",
     },
     calls=calls,

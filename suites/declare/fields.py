@@ -17,8 +17,9 @@ import numpy as np
 from bridge.kernel.language import CPU_DTYPES
 from suites.backends import BACKENDS, Backend
 from suites.errors import OperatorError
+from suites.numerics.precision import FLOAT8
 
-DTYPES = CPU_DTYPES
+DTYPES = (*CPU_DTYPES, FLOAT8)
 """Names of the dtypes that operators are declared for."""
 
 

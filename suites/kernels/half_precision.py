@@ -1,4 +1,4 @@
-"""Gives references of operators float16 and bfloat16, with everything computed in float32."""
+"""Gives references of operators float16, bfloat16 and numbers of 8 bits, with everything computed in float32."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from suites.numerics.precision import FLOAT8
 
 HALVES = ("float16", "bfloat16")
 
@@ -51,14 +53,20 @@ def in_float32(reference: Callable[..., Any]) -> Callable[..., Any]:
     return widened
 
 
-def product(A: jax.Array, B: jax.Array) -> jax.Array:
+def product(A: jax.Array, B: jax.Array, precision: str = "highest") -> jax.Array:
     """The product of two matrices, or of a matrix and a vector: exact products, added up in :func:`wide` numbers.
 
-    A tensor core multiplies numbers of 16 bits so. float32 is never multiplied as TF32 here.
+    A tensor core multiplies numbers of 16 bits so. float32 is multiplied as TF32 only with ``tensorfloat32``.
     """
-    return jnp.matmul(A, B, precision="highest", preferred_element_type=wide(A.dtype)).astype(A.dtype)
+    precision = "default" if A.dtype == FLOAT8 else precision  # with more, cuBLAS adds up more slowly than a kernel
+    return jnp.matmul(A, B, precision=precision, preferred_element_type=wide(A.dtype)).astype(result_dtype(A.dtype))
+
+
+def result_dtype(dtype: Any) -> Any:
+    """Returns the dtype of a product: that of its factors, but float32 for numbers of 8 bits."""
+    return jnp.dtype(jnp.float32 if dtype == FLOAT8 else dtype)
 
 
 def wide(dtype: Any) -> Any:
-    """Returns the dtype that a kernel computes in: float32 for a dtype of 16 bits, else the dtype itself."""
-    return jnp.dtype(jnp.float32 if dtype in HALVES else dtype)
+    """Returns the dtype that a kernel computes in: float32 for a dtype of 8 or 16 bits, else the dtype itself."""
+    return jnp.dtype(jnp.float32 if dtype in (*HALVES, FLOAT8) else dtype)

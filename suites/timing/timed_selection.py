@@ -12,7 +12,7 @@ from suites.cells.parts import share
 from suites.cells.selection import Selection
 from suites.declare.operator import Operator
 
-_TIMED_DTYPES = ("float32", "float64", "bfloat16", "int32", "int64")
+_TIMED_DTYPES = ("float32", "float64", "bfloat16", "float8_e4m3fn", "int32", "int64")
 
 _HOT_UP_TO = {"quick": 1 << 16, "full": 1 << 22}
 """Nominal size up to which a GPU times a cell with its data in the cache, by profile."""

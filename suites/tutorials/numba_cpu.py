@@ -277,13 +277,12 @@ B = jnp.asarray(random.normal(size=(2000, 1000)), jnp.float32)
 serial, parallel = numba_kernel(row_dots, f32(2000)), numba_kernel(row_dots_parallel, f32(2000))
 np.testing.assert_array_equal(serial(A, B), parallel(A, B))
 print(f"row_dots of 2000 x 1000: serial {median_ms(serial, A, B):.2f} ms, parallel {median_ms(parallel, A, B):.2f} ms")
-print(f"with {numba.get_num_threads()} threads of the {numba.threading_layer()!r} layer")
+print(f"in {numba.get_num_threads()} parts, which XLA's threads run")
 
 # %% [markdown]
 # Waking threads costs some microseconds, so small arrays are faster serially; measure before you decide.
-# `NUMBA_NUM_THREADS` sets how many there are, `NUMBA_THREADING_LAYER` whose. Calls from several Python threads
-# and devices at once are safe with every layer: `workqueue`, which cannot be entered twice, gets one caller at a
-# time. A process that is *forked* after JAX was used must not call kernels, so start workers with the `spawn`
+# `NUMBA_NUM_THREADS` sets how many parts a loop has. Calls from several Python threads and devices at once are
+# safe. A process that is *forked* after JAX was used must not call kernels, so start workers with the `spawn`
 # method of `multiprocessing`.
 
 # %% [markdown]

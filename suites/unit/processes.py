@@ -1,15 +1,9 @@
 """Programs in, what they print out: fresh Python processes for what only shows there."""
 
-import functools
 import os
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
-
-THREADING_LAYERS = ("workqueue", "omp", "tbb")
-"""The threading layers of Numba. TBB is a package of its own."""
 
 
 def environment(**changes: str | None) -> dict[str, str]:
@@ -36,15 +30,3 @@ def output(*arguments: object, cwd: Path | None = None, **changes: str | None) -
     done = run(*arguments, cwd=cwd, **changes)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-def require_threading_layer(layer: str) -> None:
-    """Skips the test that calls this, unless Numba can run parallel loops on this threading layer."""
-    if not _has_threading_layer(layer):
-        pytest.skip(f"Numba's threading layer {layer} is not installed here")
-
-
-@functools.cache
-def _has_threading_layer(layer: str) -> bool:
-    program = "from numba.np.ufunc.parallel import _launch_threads; _launch_threads()"
-    return run("-c", program, NUMBA_THREADING_LAYER=layer).returncode == 0

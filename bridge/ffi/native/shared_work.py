@@ -52,9 +52,8 @@ def share_address() -> int:
     """Address of ``share(frame, run, data, size, threads)``, which runs so many steps on XLA's threads, and waits.
 
     It calls ``run(data, part, first, last)`` for each part of the steps, ``last`` not included, and returns how many
-    threads it asked for, the calling one included. It returns 0, and has done nothing, where XLA has fewer threads than
-    ``threads``. There are as many parts as threads, at most. With 0 threads, all of XLA's may run parts, and each may
-    run several.
+    threads it asked for, the calling one included. It returns 0, and has done nothing, where XLA has no threads. There
+    are at most ``threads`` parts, of which a thread of XLA may run several. With 0 there are some for each of them.
 
     The address is 0 if the header of the installed jaxlib lacks what this needs. Then a warning says so.
     """
@@ -123,7 +122,7 @@ def _compile_share() -> Any:
     @numba.cfunc(int64(*[int64] * 5), error_model="numpy")
     def bridge_share(frame, run, data, size, threads):
         has = pool_threads(frame)
-        if has < max(1, threads):
+        if has == 0:
             return 0
         job = call(context_word(_ALLOCATE), 8 * (_JOB_WORDS + _ROUNDING_WORDS))
         if job == 0:

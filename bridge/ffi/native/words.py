@@ -119,7 +119,7 @@ def _call(builder, function, *arguments):
     return builder.call(_pointer(builder, function, prototype), arguments)
 
 
-call, call2, call3, call4, call5, call8 = (_on_words(_call, 1 + arguments) for arguments in (1, 2, 3, 4, 5, 8))
+call, call2, call3, call4, call5 = (_on_words(_call, 1 + arguments) for arguments in (1, 2, 3, 4, 5))
 
 
 @intrinsic(prefer_literal=True)

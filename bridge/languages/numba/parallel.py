@@ -3,12 +3,12 @@
 Numba drops an exception that is raised inside a parallel loop, and its workqueue layer aborts the process when a loop
 starts while another one runs. Here the threads that run a loop know the record of the call, and loops never wait for
 each other, see :mod:`bridge.ffi.native.shared_work`. A loop is divided into parts, as Numba's own threading layers do
-it: as many as there are threads.
+it: as many as Numba has threads, whatever the number of XLA's. Where XLA has none, as on one processor, the calling
+thread runs the whole loop.
 
 XLA's threads are awake between two operations of a program. OpenMP's threads have to be woken, which takes longer than
 many a loop. On two idle cores (AMD EPYC, 2**20 float32, two-point times in a compiled loop), a matrix-vector product
-took 20 us on XLA's threads, 50 us on OpenMP's and 37 us on one thread, and an addition 90, 143 and 166 us. A loop for
-more threads than XLA has runs on Numba's threading layer.
+took 20 us on XLA's threads, 50 us on OpenMP's and 37 us on one thread, and an addition 90, 143 and 166 us.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numba
 from numba.core.types import int64
 
-from bridge.compat.numba import PARALLEL_FOR, THREAD_NUMBER, runtime_address
+from bridge.compat.numba import runtime_address
 from bridge.ffi.native.addresses import c_function
 from bridge.ffi.native.object_code import LoadedObject, prepared
 from bridge.ffi.native.shared_work import share_address
@@ -29,7 +29,6 @@ from bridge.ffi.native.words import (
     call2,
     call4,
     call5,
-    call8,
     context_word,
     copy_words,
     load,
@@ -37,7 +36,6 @@ from bridge.ffi.native.words import (
     stack_words,
     store,
 )
-from bridge.ffi.plans.host import Mutex
 from bridge.languages.numba.failures import FRAME, RECORD, Storage
 
 _PART = Storage("bridge_part")
@@ -50,12 +48,9 @@ _BODY, _ARRAYS, _EXTENTS, _STEPS, _DATA, _INNER, _ARRAY_COUNT, _THREADS, _RECORD
 
 _MOST = 256  # arrays and extents of a loop that fit on the stack
 
-_CONTEXT_WORDS = 14
-(
-    _GET, _SET, _GET_THREADS, _SET_THREADS, _LAYER_FOR, _LAYER_NUMBER, _PART_KEY, _RECORD_KEY, _SHARE, _RUN_PART,
-    _WORKER, _MUTEX, _ACQUIRE, _RELEASE,
-) = range(_CONTEXT_WORDS)  # fmt: skip
-# Words of the context: C functions, functions of Numba's threading layer, keys of storage, our own functions, a mutex.
+_CONTEXT_WORDS = 8
+_GET, _SET, _GET_THREADS, _SET_THREADS, _PART_KEY, _RECORD_KEY, _SHARE, _RUN_PART = range(_CONTEXT_WORDS)
+# Words of the context: C functions, functions of Numba's threading layer, keys of storage, our own functions.
 
 
 def for_address() -> int:
@@ -64,7 +59,7 @@ def for_address() -> int:
 
 
 def thread_number_address() -> int:
-    """Address of a function that returns the number of the part that a thread runs, else of Numba's layer its thread.
+    """Address of a function that returns the number of the part that a thread runs; 0 outside of a loop.
 
     Numba keeps the sums of a loop by this number. So a sum does not depend on which thread runs a part.
     """
@@ -74,19 +69,18 @@ def thread_number_address() -> int:
 @functools.cache
 def _functions() -> tuple[int, int]:
     words = _context()
-    part, worker, run, number = (
+    part, run, number = (
         prepared(compile_now, name)
         for compile_now, name in (
             (_compile_part, "bridge_loop_part"),
-            (_compile_worker, "bridge_loop_worker"),
             (_compile_for, "bridge_parallel_for"),
             (_compile_number, "bridge_thread_number"),
         )
     )
-    words[_SHARE], words[_RUN_PART], words[_WORKER] = share_address(), part.address, worker.address
-    for each in (part, worker, run, number):
+    words[_SHARE], words[_RUN_PART] = share_address(), part.address
+    for each in (part, run, number):
         each.set_context(ctypes.addressof(words))
-    _alive.extend([part, worker, run, number, words])
+    _alive.extend([part, run, number, words])
     return run.address, number.address
 
 
@@ -98,14 +92,7 @@ def _context() -> ctypes.Array[ctypes.c_int64]:
     words, python = (ctypes.c_int64 * _CONTEXT_WORDS)(), ctypes.pythonapi
     words[_GET], words[_SET] = c_function(python.PyThread_tss_get), c_function(python.PyThread_tss_set)
     words[_PART_KEY], words[_RECORD_KEY] = _PART.key, RECORD.key
-    for index, name in (
-        (_GET_THREADS, "get_num_threads"), (_SET_THREADS, "set_num_threads"), (_LAYER_FOR, PARALLEL_FOR),
-        (_LAYER_NUMBER, THREAD_NUMBER),
-    ):  # fmt: skip
-        words[index] = runtime_address(name)
-    if numba.threading_layer() == "workqueue":  # can run only one loop at a time
-        mutex = Mutex.new()
-        words[_MUTEX], words[_ACQUIRE], words[_RELEASE] = mutex.mutex, mutex.acquire, mutex.release
+    words[_GET_THREADS], words[_SET_THREADS] = map(runtime_address, ("get_num_threads", "set_num_threads"))
     return words
 
 
@@ -148,22 +135,6 @@ def _compile_for() -> Any:
             return 0
         return call5(share, frame, run, loop, load(load(loop, _EXTENTS), 0), threads)
 
-    @native
-    def run_on_layer(loop):
-        """Runs a loop on Numba's threading layer, or on this thread alone if the layer is busy: so nothing waits."""
-        part = _swap(context_word(_PART_KEY), 0)
-        arrays, extents, steps = load(loop, _ARRAYS), load(loop, _EXTENTS), load(loop, _STEPS)
-        mutex = context_word(_MUTEX)
-        if mutex != 0 and call2(context_word(_ACQUIRE), mutex, 0) & 0xFFFFFFFF == 0:  # a C int
-            call4(load(loop, _BODY), arrays, extents, steps, load(loop, _DATA))
-        else:
-            run, worker, inner = context_word(_LAYER_FOR), context_word(_WORKER), load(loop, _INNER)
-            count, threads = load(loop, _ARRAY_COUNT), load(loop, _THREADS)
-            call8(run, worker, arrays, extents, steps, loop, inner, count, threads)
-            if mutex != 0:
-                call(context_word(_RELEASE), mutex)
-        _swap(context_word(_PART_KEY), part)
-
     @numba.cfunc(int64(*[int64] * 8), error_model="numpy")
     def bridge_parallel_for(body, arrays, extents, steps, data, inner, array_count, threads):
         loop = stack_words(_LOOP_WORDS)
@@ -178,28 +149,18 @@ def _compile_for() -> Any:
         store(loop, _THREADS, threads)
         store(loop, _RECORD, record)
         if not run_on_pool(load(record, FRAME), loop):
-            run_on_layer(loop)
+            part = _swap(context_word(_PART_KEY), 1)
+            call4(body, arrays, extents, steps, data)
+            _swap(context_word(_PART_KEY), part)
         return 0
 
     return bridge_parallel_for
-
-
-def _compile_worker() -> Any:
-    @numba.cfunc(int64(int64, int64, int64, int64), error_model="numpy")
-    def bridge_loop_worker(arrays, extents, steps, loop):
-        """The body that the layer runs in the place of a loop's own: gives its thread the record meanwhile."""
-        record = _swap(context_word(_RECORD_KEY), load(loop, _RECORD))
-        call4(load(loop, _BODY), arrays, extents, steps, load(loop, _DATA))
-        _swap(context_word(_RECORD_KEY), record)
-        return 0
-
-    return bridge_loop_worker
 
 
 def _compile_number() -> Any:
     @numba.cfunc(int64(), error_model="numpy")
     def bridge_thread_number():
         part = call(context_word(_GET), context_word(_PART_KEY))
-        return part - 1 if part != 0 else call(context_word(_LAYER_NUMBER), 0)
+        return part - 1 if part != 0 else 0
 
     return bridge_thread_number

@@ -12,11 +12,9 @@ from bridge.cuda.carried_cubins import launch_of_words
 from bridge.cuda.launch_shape import LaunchShape
 from bridge.ffi.plans.device import Launch, Patch
 from bridge.kernel.arguments import ArrayType, Signature
+from bridge.kernel.language import CPU_DTYPES
 
-DTYPES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
-    "float64", "complex64", "complex128",
-)  # fmt: skip
+DTYPES = CPU_DTYPES
 """Names of the dtypes that Numba-CUDA has arrays of."""
 
 

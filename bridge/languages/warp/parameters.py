@@ -26,12 +26,11 @@ _NAMES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "bfloat16", "float32", "float64",
 )  # fmt: skip
-SCALARS = {name: getattr(wp, name) for name in _NAMES if hasattr(wp, name)}
-"""Warp's scalar types by the names of JAX's dtypes; bfloat16 is missing in older versions of Warp."""
+SCALARS = {name: getattr(wp, name) for name in _NAMES}
+"""Warp's scalar types by the names of JAX's dtypes."""
 
 NAMES = {scalar: name for name, scalar in SCALARS.items()} | {bool: "bool", int: "int32", float: "float32"}
-if hasattr(wp, "handle"):  # of a mesh, BVH or volume
-    NAMES[wp.handle] = "uint64"
+NAMES[wp.handle] = "uint64"  # of a mesh, BVH or volume
 """Names of JAX's dtypes by Warp's scalar types, and by the Python types that annotations may use."""
 
 

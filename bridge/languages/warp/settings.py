@@ -48,8 +48,8 @@ def settings_of(kernel: wp.Kernel) -> tuple[str, ...]:
 
 def block_dim_on(platform: str, block_dim: int | None) -> int:
     """The threads of a block that the bridge launches where ``block_dim`` of them are asked for."""
-    if platform == "cpu":  # before 1.19 Warp has blocks of one thread there
-        return block_dim if block_dim and getattr(wp.config, "enable_cpu_blocks", False) else 1
+    if platform == "cpu":
+        return block_dim if block_dim and wp.config.enable_cpu_blocks else 1
     return _CUDA_BLOCK if block_dim is None else block_dim
 
 

@@ -21,6 +21,7 @@ from suites.checks.judging.reasons import is_library
 from suites.declare.operator import Operator
 from suites.kernels.kernel import Kernel
 from suites.numerics.arrays import Array, kind_of
+from suites.numerics.error_model import finfo
 from suites.numerics.jaxpr import equations, jaxpr_of, jaxprs
 
 MOST = 16
@@ -57,12 +58,13 @@ def around(values: tuple[float, ...], dtype: np.dtype[Any]) -> Array:
     with np.errstate(all="ignore"):
         for value in values:
             each = np.asarray(value, np.float64).astype(dtype)
-            near_floats += [each, np.nextafter(each, dtype.type(np.inf)), np.nextafter(each, dtype.type(-np.inf))]
+            ends = dtype.type(finfo(dtype).max), -dtype.type(finfo(dtype).max)
+            near_floats += [each, *(np.nextafter(each, end) for end in ends)]
             near_floats += [-each, np.asarray(value - 1).astype(dtype), np.asarray(value + 1).astype(dtype)]
             near_floats += [np.asarray(value / 2).astype(dtype)]
             if float(value).is_integer() and 2**23 <= value < 2**32 and dtype == np.float32:
                 near_floats.append(np.asarray(int(value), np.uint32).view(np.float32))
-    return np.array([each for each in near_floats if not np.isinf(each)], dtype)
+    return np.array([each for each in near_floats if np.isfinite(each)], dtype)
 
 
 def whole_constants(operator: Operator) -> list[int]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from suites.numerics.arrays import Array
 from suites.numerics.error_model import finfo
+from suites.numerics.precision import FLOAT8
 
 
 def within(dtype: np.dtype[Any], values: Sequence[int]) -> list[int]:
@@ -55,7 +56,15 @@ def patterned(name: str | Array, like: Array, random: Random) -> Array:
             filled = _patterns(like.dtype)[name](like.dtype, like.size, random)
         else:
             filled = np.resize(name, like.size)
-        return filled.astype(like.dtype, copy=False).reshape(like.shape)
+        return in_range(filled, like.dtype).reshape(like.shape)
+
+
+def in_range(values: Any, dtype: np.dtype[Any]) -> Array:
+    """Returns values in a dtype. A finite number beyond the largest of 8 bits, which would be NaN, becomes this."""
+    if dtype == FLOAT8:
+        most = float(finfo(dtype).max)
+        values = np.where(np.isfinite(values), np.clip(values, -most, most), values)
+    return np.asarray(values).astype(dtype, copy=False)
 
 
 def _patterns(dtype: np.dtype[Any]) -> dict[str, Pattern]:
@@ -160,7 +169,7 @@ def _halves(dtype: np.dtype[Any], size: int, random: Random) -> Array:
     """Numbers halfway between two whole ones, and their neighbours: ties of roundings."""
     halves = random.integers(-20, 20, size) + 0.5
     beside = np.asarray(halves, np.float64).astype(dtype)
-    ends = random.choice(np.array([-np.inf, np.inf]), size).astype(dtype)
+    ends = (random.choice(np.array([-1.0, 1.0]), size) * float(finfo(dtype).max)).astype(dtype)
     return np.where(random.random(size) < 0.3, np.nextafter(beside, ends), beside)
 
 

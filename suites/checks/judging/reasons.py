@@ -96,7 +96,7 @@ def _allowed(verdict: ResultVerdict, operator: Operator, inputs: Inputs) -> str:
 
 
 def _shown(name: str, array: Array, index: tuple[int, ...] | None) -> str:
-    dtype = f"np.{array.dtype.name}" if array.dtype.name != "bfloat16" else "'bfloat16'"
+    dtype = f"np.{array.dtype.name}" if hasattr(np, array.dtype.name) else repr(array.dtype.name)
     if not array.size:
         return f"{name} = np.zeros({array.shape}, {dtype})"
     if array.size <= SHOWN_ELEMENTS:

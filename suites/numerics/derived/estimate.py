@@ -32,6 +32,7 @@ import numpy as np
 
 from suites.numerics.arrays import Array
 from suites.numerics.error_model import DEVIATIONS, WIDE, finfo, significand_bits
+from suites.numerics.precision import FLOAT8
 from suites.numerics.quanta import elementwise, nothing_rounded
 
 
@@ -226,6 +227,8 @@ def steps_of(operands: Sequence[Estimate], new: int = 1) -> int:
 def of_input(array: Array) -> Estimate:
     """Returns the estimate of an input. It is exact, except that a subnormal number may be flushed to zero."""
     dtype = array.dtype
+    if dtype == FLOAT8:  # nothing flushes its subnormal numbers
+        return Estimate(array.astype(np.float64), None, dtype)
     if dtype.kind in "iub":
         return Estimate(array, None, dtype)
     if dtype not in WIDE or dtype.kind == "c":
@@ -322,6 +325,7 @@ def in_any_order(
     once: Any = False,
     exact: Any = None,
     reach: Any = None,
+    bits: int | None = None,
 ) -> Estimate:
     """Returns the estimate of an addition, a multiplication, or another operation that does not end ``S``.
 
@@ -334,6 +338,7 @@ def in_any_order(
         once: True where a single such operation on exact operands is exact if its result fits the dtype.
         exact: For a sum of several terms, which has partial results itself: where all of its terms are exact.
         reach: As in :class:`Estimate`, of a product.
+        bits: The bits of a partial sum; None for those of the dtype.
     """
     dtype, value, own = ordered.dtype, ordered.value, ordered.own
     if dtype not in WIDE:
@@ -361,7 +366,7 @@ def in_any_order(
     if exact is None:
         exact = functools.reduce(operator.and_, (operand.is_exact for operand in operands))
     terms = np.abs(value) if size is None else size
-    whole = nothing_rounded(terms, quanta, significand_bits(dtype), float(finfo(dtype).tiny))
+    whole = nothing_rounded(terms, quanta, bits or significand_bits(dtype), float(finfo(dtype).tiny))
     if steps.bit_count() == new:
         whole = whole | once & fits(value, dtype)
 

@@ -2,10 +2,14 @@
 
 A sum is bounded for any order of its terms: each of k terms goes through at most k - 1 additions (Higham, Accuracy and
 Stability of Numerical Algorithms, 2nd ed., section 4.2). A term of a dot product goes through one more rounding.
+
+A tensor core multiplies exactly. Before that it cuts float32 to TF32 if the reference asks for this, and it adds up
+products of 8-bit numbers with fewer bits than float32 has (:mod:`suites.numerics.precision`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +21,7 @@ from suites.numerics.arrays import Array
 from suites.numerics.derived.estimate import Estimate, Underivable, by_jax, in_any_order, rounded, selected, unit
 from suites.numerics.derived.rules import Operands, Params, Rule, of_integers
 from suites.numerics.error_model import WIDE, finfo, sum_error
+from suites.numerics.precision import FLOAT8, FLOAT8_SUM_BITS, TF32_BITS, multiplies_tf32
 
 FEW_VALUES = 16
 """Terms take few values if a value occurs more often than this on average."""
@@ -34,6 +39,7 @@ def summed(
     *,
     varied: Any = False,
     double: bool = False,
+    bits: int | None = None,
 ) -> Estimate:
     """Returns the estimate of a sum.
 
@@ -45,12 +51,13 @@ def summed(
         dtype: The dtype of the sum.
         varied: True where the terms take many values.
         double: Whether truth was added up in float64, however wide its type is.
+        bits: The bits to which partial sums are cut off; None if they are rounded to the dtype.
     """
     if dtype not in WIDE:
         return of_integers(value, errors, dtype)
     several = np.where(np.asarray(sizes) > 0, roundings, 0)
     step = unit(dtype) * (2 if double and finfo(dtype).eps == np.finfo(np.float64).eps else 1)
-    own = sum_error(sizes + errors, several, step, varied)
+    own = sum_error(sizes + errors, several, step if bits is None else 2.0 ** (1 - bits), varied)
     total = np.where(several > 0, own, 0) + errors
     return rounded(value, total, dtype, 0, unknown=np.isinf(errors), flushes=several)
 
@@ -170,11 +177,23 @@ def _reduce_logical(function: Any, absorbing: bool) -> Rule:
     return apply
 
 
+def _in_tf32(x: Estimate) -> tuple[Estimate, Array]:
+    """Returns the estimate of a factor of TF32, and what it loses. The largest numbers may be rounded to infinity."""
+    if x.dtype != np.float32:
+        return x, np.zeros(x.value.shape)
+    fits = (np.frexp(x.value)[0] * 2**TF32_BITS % 1 == 0) | ~np.isfinite(x.value)
+    lost = np.where(fits, 0, 2.0 ** (1 - TF32_BITS) * np.abs(x.value))
+    overflows = np.abs(x.value) + lost > float(finfo(x.dtype).max)
+    size = np.where(overflows, np.inf, x.sizes) if overflows.any() else x.size
+    return dataclasses.replace(x, size=size, exact=x.is_exact & fits), lost
+
+
 def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operands:
     x, y = operands
     ((left, right), (left_batch, right_batch)), dtype = params["dimension_numbers"], outs[0].dtype
     if dtype not in WIDE:
         raise Underivable("no bound is derived for products of integers that depend on a rounded number")
+    bits = FLOAT8_SUM_BITS if x.dtype == y.dtype == FLOAT8 else None
     count = math.prod(x.value.shape[axis] for axis in left)
     roundings = count + 1
 
@@ -191,6 +210,11 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
         return np.asarray((a @ b.swapaxes(-1, -2)).reshape(outs[0].shape))
 
     a, b, errors = np.abs(x.value), np.abs(y.value), np.zeros(())
+    if multiplies_tf32(params["precision"]):
+        (x, x_lost), (y, y_lost) = map(_in_tf32, operands)
+        operands = [x, y]
+        finite_a, finite_b = (np.where(np.isfinite(each), each, 0) for each in (a, b))  # infinity stays infinite
+        errors = product(finite_a, y_lost) + product(x_lost, finite_b + y_lost)
     if y.own is not None:
         errors = errors + product(a, y.own)
     if x.own is not None:
@@ -209,8 +233,9 @@ def _dot_general(operands: Operands, params: Params, outs: list[Any]) -> Operand
         _varied(matrices(x.value, left_batch, left), (-1,), dtype)[..., :, None]
         | _varied(matrices(y.value, right_batch, right), (-1,), dtype)[..., None, :]
     ).reshape(outs[0].shape)
-    estimate = summed(product(x.value, y.value), sizes, errors, roundings, dtype, varied=varied)
-    return [in_any_order(estimate, operands, sizes, quanta, 2, exact=all(np.all(x.is_exact) for x in operands))]
+    estimate = summed(product(x.value, y.value), sizes, errors, roundings, dtype, varied=varied, bits=bits)
+    is_exact = all(np.all(x.is_exact) for x in operands)
+    return [in_any_order(estimate, operands, sizes, quanta, 2, exact=is_exact, bits=bits)]
 
 
 def _convolution(operands: Operands, params: Params, outs: list[Any]) -> Operands:

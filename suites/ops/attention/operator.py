@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaKernel, CutileKernel, Domain, Operator, Sizes, TritonKernel, WarpCallable, total_bytes, values
-from suites.kernels.half_precision import FLOATS, wide
-from suites.ops.attention import cutile, numba_cpu, numba_cuda, triton, warp
+from suites.kernels.half_precision import FLOATS, WIDE, wide
+from suites.ops.attention import cutile, mosaic, numba_cpu, numba_cuda, triton, warp, warp_tiles
 from suites.vendors.calls import triton_call
+from suites.vendors.shipped import ShippedKernel
 
 WIDTH = 32
 """Features of a head in a sample."""
@@ -68,9 +69,15 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.attention_cuda, numba_cuda.launch),
         "numba_cuda_mlir": CudaKernel(numba_cuda.attention_cuda, numba_cuda.launch),
         "warp": WarpCallable(warp.attention_of_rows, calls=1),
+        "warp_tile": WarpCallable(warp_tiles.attention_in_tiles, calls=1),
         "triton": TritonKernel(triton.attention_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.attention_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.attention_triton, triton.launch)),
+        "mosaic_gpu": ShippedKernel(mosaic.attention_mosaic),
+    },
+    lacks={
+        "warp_tile": dict.fromkeys(WIDE, "Warp compiles its tiles for minutes; the kernel of warp has this dtype"),
+        "mosaic_gpu": dict.fromkeys((*WIDE, "bfloat16"), "the kernel that JAX ships keeps float16 in shared memory"),
     },
     dtypes=FLOATS,
     sample=_sample,

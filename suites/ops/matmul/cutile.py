@@ -1,9 +1,16 @@
 """The kernel of matmul in cuTile: a block takes tiles of out, in groups that share rows of A and columns of B."""
 
+from typing import Any
+
 from suites.backends.cutile import ct, kernel
 
 LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "hints": {"num_worker_warps": 8}}
 """Of numbers of 16 bits: with four warps, a thread has no registers for its part of the tile."""
+
+EIGHT_BITS = {**LARGE, "DEPTH": 128}
+
+WIDE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "GROUP": 8}
+"""Of TF32."""
 
 SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8}
 
@@ -11,7 +18,7 @@ SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8}
 @kernel
 def matmul_cutile(
     A, B, out, ROWS: "ct.Constant[int]", COLUMNS: "ct.Constant[int]", DEPTH: "ct.Constant[int]",
-    GROUP: "ct.Constant[int]",
+    GROUP: "ct.Constant[int]", TF32: "ct.Constant[bool]",
 ):  # fmt: skip
     wide = ct.float64 if out.dtype == ct.float64 else ct.float32
     down, across = ct.cdiv(A.shape[0], ROWS), ct.cdiv(B.shape[1], COLUMNS)
@@ -25,17 +32,23 @@ def matmul_cutile(
         for k in range(ct.cdiv(A.shape[1], DEPTH)):
             a = ct.load(A, (i, k), (ROWS, DEPTH), padding_mode=zero)
             b = ct.load(B, (k, j), (DEPTH, COLUMNS), padding_mode=zero)
+            if TF32:
+                a, b = ct.astype(a, ct.tfloat32), ct.astype(b, ct.tfloat32)
             total = ct.mma(a, b, total)
         ct.store(out, (i, j), ct.astype(total, out.dtype))
 
 
-def launch(inputs, outs, programs=None, **chosen):
+def launch(inputs, outs, programs=None, tf32=False, **chosen):
     """How to launch the kernel, by default with the fastest choice for the dtype and size.
 
     Args:
         programs: How many blocks share the tiles; by default each tile has its own.
+        tf32: Whether float32 is multiplied as TF32.
     """
     rows, columns = outs[0].shape
-    chosen = chosen or (LARGE if outs[0].dtype.itemsize == 2 and min(rows, columns) >= 2048 else SMALL)
+    size, is_large = inputs[0].dtype.itemsize, min(rows, columns) >= 2048
+    by_size: dict[int, dict[str, Any]] = {1: EIGHT_BITS, 2: LARGE, 4: WIDE if tf32 else SMALL}
+    large = by_size.get(size, SMALL)
+    chosen = chosen or (large if is_large else SMALL)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
-    return {"grid": min(tiles, programs or tiles), **chosen}
+    return {"grid": min(tiles, programs or tiles), "TF32": tf32, **chosen}

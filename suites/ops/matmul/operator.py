@@ -13,15 +13,19 @@ from suites import (
     Operator,
     Sizes,
     TritonKernel,
+    WarpCallable,
     WarpKernel,
-    total_bytes,
     value_errors,
     values,
 )
-from suites.kernels.half_precision import FLOATS, product
-from suites.ops.matmul import cutile, numba_cpu, numba_cuda, triton, warp
+from suites.kernels.half_precision import FLOATS, WIDE, product, result_dtype
+from suites.numerics.precision import FLOAT8
+from suites.ops.matmul import cutile, mosaic, numba_cpu, numba_cuda, triton, warp, warp_tiles
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
+from suites.vendors.shipped import ShippedKernel
+
+NO_FLOAT8 = {FLOAT8: "the language has no products of numbers of 8 bits"}
 
 
 def _call(dtype, rows, depth, columns, random):
@@ -54,7 +58,7 @@ def _edges(dtype):
 
 OPERATOR = Operator(
     name="matmul",
-    outputs=lambda A, B: [jax.ShapeDtypeStruct((A.shape[0], B.shape[1]), A.dtype)],
+    outputs=lambda A, B: [jax.ShapeDtypeStruct((A.shape[0], B.shape[1]), result_dtype(A.dtype))],
     reference=lambda A, B: [product(A, B)],
     kernels={
         "numba": numba_cpu.matmul,
@@ -62,24 +66,35 @@ OPERATOR = Operator(
         "numba_cuda": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
         "numba_cuda_mlir": CudaKernel(numba_cuda.matmul_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.matmul_warp, warp.launch),
+        "warp_tile": WarpCallable(warp_tiles.matmul_in_tiles, calls=1),
         "triton": TritonKernel(triton.matmul_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.matmul_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.matmul_triton, triton.launch)),
+        "mosaic_gpu": ShippedKernel(mosaic.matmul_mosaic),
     },
     peers=peers.MATMUL,
-    dtypes=FLOATS,
+    dtypes=(*FLOATS, FLOAT8),
+    lacks={
+        **dict.fromkeys(("numba", "numba_parallel", "numba_cuda", "numba_cuda_mlir", "warp"), NO_FLOAT8),
+        "warp_tile": {
+            "float64": "Warp compiles its tiles for a minute in each dtype; the kernel of warp has this one",
+            **NO_FLOAT8,
+        },
+        "mosaic_gpu": dict.fromkeys((*WIDE, FLOAT8), "JAX ships a kernel for numbers of 16 bits"),
+    },
     sample=_sample,
     edges=_edges,
     errors=(
         ErrorCase(
             "unequal_depths",
             lambda: (np.zeros((3, 4), np.float32), np.zeros((5, 2), np.float32)),
-            {"jnp": Failure(TypeError, "contracting dimension"), **value_errors(numba_cpu.DEPTHS)},
+            {
+                "jnp": Failure(TypeError, "contracting dimension"),
+                **value_errors(numba_cpu.DEPTHS, in_launches=("warp", "warp_tile")),
+            },
         ),
     ),
     gradient=None,  # it is two more products, which a rule around the kernel would call
-    bytes_read=total_bytes,
-    bytes_written=lambda A, B: A.shape[0] * B.shape[1] * A.dtype.itemsize,
     flops=lambda A, B: 2 * A.size * B.shape[1],
     sizes=Sizes(
         quick=(2**16,),  # Warp takes 0.8 s for one call of 2**20 on a CPU, and a group minutes

@@ -3,6 +3,10 @@
 from suites.backends import triton as blocks
 from suites.backends.triton import jit, tl
 
+EIGHT_BITS = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 128, "GROUP": 8, "num_warps": 8, "num_stages": 3, "programs": 132}
+
+TF32 = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "GROUP": 8, "num_warps": 8, "num_stages": 4}
+
 LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "num_warps": 8, "num_stages": 3, "programs": 132}
 """Of numbers of 16 bits. A program runs on each of the 132 multiprocessors of an H200, and takes tile after tile."""
 
@@ -12,8 +16,8 @@ SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8, "num_warps": 4, "nu
 @jit
 def _tile(
     left, right, target, tile, rows, depth, columns, ROWS: "tl.constexpr", COLUMNS: "tl.constexpr",
-    DEPTH: "tl.constexpr", GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", wide: "tl.constexpr",
-    narrow: "tl.constexpr",
+    DEPTH: "tl.constexpr", GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", PRECISION: "tl.constexpr",
+    wide: "tl.constexpr", narrow: "tl.constexpr",
 ):  # fmt: skip
     """Computes a tile of out, by its number."""
     down, across = tl.cdiv(rows, ROWS), tl.cdiv(columns, COLUMNS)
@@ -25,14 +29,14 @@ def _tile(
     for k in range(0, depth, DEPTH):
         a = blocks.load(left, i, k, rows, depth, depth, ROWS, DEPTH, DESCRIBED)
         b = blocks.load(right, k, j, depth, columns, columns, DEPTH, COLUMNS, DESCRIBED)
-        total = tl.dot(a, b, total, input_precision="ieee", out_dtype=wide)
+        total = tl.dot(a, b, total, input_precision=PRECISION, out_dtype=wide)
     blocks.store(target, total.to(narrow), i, j, rows, columns, columns, ROWS, COLUMNS, DESCRIBED)
 
 
 @jit
 def matmul_triton(
     A, B, out, rows, depth, columns, ROWS: "tl.constexpr", COLUMNS: "tl.constexpr", DEPTH: "tl.constexpr",
-    GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", PERSISTENT: "tl.constexpr",
+    GROUP: "tl.constexpr", DESCRIBED: "tl.constexpr", PERSISTENT: "tl.constexpr", PRECISION: "tl.constexpr",
 ):  # fmt: skip
     narrow: tl.constexpr = out.dtype.element_ty
     wide: tl.constexpr = tl.float64 if narrow == tl.float64 else tl.float32
@@ -42,24 +46,32 @@ def matmul_triton(
     if PERSISTENT:
         tiles = tl.cdiv(rows, ROWS) * tl.cdiv(columns, COLUMNS)
         for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=True):
-            _tile(left, right, target, tile, rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED, wide, narrow)
+            _tile(
+                left, right, target, tile, rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED, PRECISION,
+                wide, narrow,
+            )  # fmt: skip
     else:
         tile = tl.program_id(0)
-        _tile(left, right, target, tile, rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED, wide, narrow)
+        _tile(
+            left, right, target, tile, rows, depth, columns, ROWS, COLUMNS, DEPTH, GROUP, DESCRIBED, PRECISION,
+            wide, narrow,
+        )  # fmt: skip
 
 
-def launch(inputs, outs, **chosen):
+def launch(inputs, outs, precision="ieee", **chosen):
     """How to launch the kernel, by default with the fastest choice for the dtype and size.
 
-    ``programs`` programs share the tiles; without it each tile has its own.
+    ``programs`` programs share the tiles; without it each tile has its own. ``precision`` is that of float32: ``ieee``
+    or ``tf32``.
     """
     (rows, depth), (_, columns) = inputs[0].shape, inputs[1].shape
-    half = outs[0].dtype.itemsize == 2
-    chosen = dict(chosen or (LARGE if half and min(rows, columns) >= 2048 else SMALL))
+    bits, is_large = 8 * inputs[0].dtype.itemsize, min(rows, columns) >= 2048
+    large = TF32 if precision == "tf32" else {8: EIGHT_BITS, 16: LARGE}.get(bits, SMALL)
+    chosen = dict(chosen or (large if is_large else SMALL))
     programs = chosen.pop("programs", None)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
-    described = half and all(map(blocks.has_descriptors, (*inputs, *outs)))
+    described = bits <= 16 and all(map(blocks.has_descriptors, (*inputs, *outs)))
     return {
         "grid": min(tiles, programs or tiles), "rows": rows, "depth": depth, "columns": columns,
-        "DESCRIBED": described, "PERSISTENT": programs is not None, **chosen,
+        "DESCRIBED": described, "PERSISTENT": programs is not None, "PRECISION": precision, **chosen,
     }  # fmt: skip

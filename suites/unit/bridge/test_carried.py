@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from bridge import SignatureError, export_checks, export_for, jax_kernel, numba_kernel
+from bridge import SignatureError, export_checks, export_for, jax_kernel, numba_kernel, warp_callable
 from bridge.cuda import carried_cubins
 from bridge.errors import BridgeError
 from bridge.ffi.cuda import driver
 from bridge.kernel.carried import Carried
 from bridge.languages.warp import cpu_plan
 from suites.kernels.warp.blocks import wp
-from suites.unit.bridge import warp_kernels
+from suites.unit.bridge import test_warp_callable, toy_c, warp_kernels
+from suites.unit.bridge.kernels import like
 from suites.unit.processes import output
 
 X = np.arange(1, 5, dtype=np.float32)
 SPEC = jax.ShapeDtypeStruct(X.shape, X.dtype)
-LIKE = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
 
 
 @numba.njit
@@ -69,14 +69,12 @@ def of_warp(x):
 
 
 CALLS = {
-    "thrice": numba_kernel(thrice, LIKE),
-    "batch": lambda x: jax.vmap(numba_kernel(thrice, LIKE))(x[:, None]),
-    "shared batch": lambda x: jax.vmap(numba_kernel(thrice, LIKE, vmap_method="parallel"))(x[:, None]),
-    "parallel": numba_kernel(in_parallel, LIKE),
-    "memory": numba_kernel(with_memory, LIKE),
-    "half": lambda x: numba_kernel(half, LIKE)(x.astype(jnp.bfloat16)).astype(jnp.float32),
-    "raises": numba_kernel(raises, LIKE),
-    "warp": of_warp,
+    "thrice": numba_kernel(thrice, like),
+    "shared batch": lambda x: jax.vmap(numba_kernel(thrice, like, vmap_method="parallel"))(x[:, None]),
+    "parallel": numba_kernel(in_parallel, like),
+    "memory": numba_kernel(with_memory, like),
+    "half": lambda x: numba_kernel(half, like)(x.astype(jnp.bfloat16)).astype(jnp.float32),
+    "raises": numba_kernel(raises, like),
     "warp gradient": jax.grad(lambda x: of_warp(x).sum()),
 }
 SERVER = """
@@ -147,10 +145,11 @@ def by_address(x, out):
 
 
 def test_a_program_says_why_it_holds_no_code():
-    carried, _ = held(numba_kernel(by_address, LIKE))
+    carried, _ = held(numba_kernel(by_address, like))
     assert (carried.kind, carried.content) == ("", b"it calls a function of another library by its address")
     triton = pytest.importorskip("suites.unit.bridge.test_triton", reason="needs Triton").scaled()
-    assert b"without a GPU. Name the GPUs: with bridge.export_for('sm_90')" in held(triton, "cuda")[0].content
+    if jax.default_backend() == "cpu":
+        assert b"without a GPU. Name the GPUs: with bridge.export_for('sm_90')" in held(triton, "cuda")[0].content
 
 
 MATRIX = wp.array2d(dtype=wp.float32)
@@ -224,3 +223,68 @@ def test_a_program_is_made_for_gpus_that_this_machine_lacks(monkeypatch):
         launched_on(120)
     with pytest.raises(SignatureError, match="export_for got 90, expected architectures"), export_for(90):
         pass
+
+
+# Programs that hold no code run where their own kernels are defined, and none elsewhere.
+
+ADD = "void add(int64_t size, const float* x, float* out) { for (int64_t i = 0; i < size; i++) out[i] = x[i] + 1; }"
+
+
+def first_of(function):
+    call = warp_callable(function)
+    return lambda x: call(x)[0]
+
+
+def calls():
+    """By the name of its kernel: a call, which defines the kernel."""
+    found = {"Warp function": first_of(test_warp_callable.stencils)}
+    if toy_c.COMPILER is not None:
+        found["C function 'add'"] = toy_c.c_kernel(ADD, "add", SPEC)
+    return found
+
+
+OTHER_PROCESS = """
+import pathlib, sys
+import jax, jax.export, numpy as np
+import bridge
+
+X = np.arange(1, 5, dtype=np.float32)
+programs = {path.name: path.read_bytes() for path in sorted(pathlib.Path(sys.argv[1]).iterdir())}
+
+def attempt(title):
+    for name, content in programs.items():
+        try:
+            print(title, name, jax.export.deserialize(content).call(X).tolist(), sep="|")
+        except jax.errors.JaxRuntimeError as error:
+            print(title, name, str(error).partition("BridgeError: ")[2].splitlines()[0], sep="|")
+
+attempt("nothing")
+from suites.unit.bridge import test_carried, toy_c
+keep = [bridge.warp_callable(test_carried.test_warp_callable.zeroes)]
+if toy_c.COMPILER is not None:
+    keep.append(toy_c.c_kernel(test_carried.ADD.replace("+ 1", "- 1"), "add", test_carried.SPEC))
+attempt("another")
+keep.append(test_carried.calls())
+attempt("same")
+"""
+
+
+def test_a_program_without_code_runs_where_the_same_kernels_are_defined(tmp_path):
+    expected = {}
+    for name, call in calls().items():
+        program = exported(call)
+        (tmp_path / name).write_bytes(program.serialize())
+        expected[name] = str(np.asarray(program.call(X)).tolist())
+    lines = [line.split("|") for line in output("-c", OTHER_PROCESS, tmp_path).splitlines()]
+    found = {(title, name): said for title, name, said in lines}
+    assert len(found) == 3 * len(expected)
+    for name, result in expected.items():
+        assert found["same", name] == result
+        assert "this program calls the " in found["nothing", name]
+        assert "has not defined. Call " in found["another", name]
+        assert "The program does not hold its code: " in found["another", name]
+
+
+def test_without_the_checks_of_the_bridge_jax_refuses_to_export():
+    with pytest.raises(ValueError, match="bridge_cpu"):
+        jax.export.export(jax.jit(CALLS["thrice"]), platforms=["cpu"])(SPEC)

@@ -19,11 +19,8 @@ from bridge.ffi.plans.device import Patch
 from bridge.kernel import Signature
 from bridge.kernel.arguments import ArrayType
 from bridge.languages.numba_cuda import cuda_compilation
-from bridge.languages.numba_cuda import numba_cuda_kernel as cuda_jit
 from bridge.languages.numba_cuda.array_parameters import array_launch
 from bridge.languages.numba_cuda.cuda_compilation import CudaDefinition
-from bridge.languages.numba_cuda.numba_cuda_kernel import CudaOptions
-from suites.unit.bridge import kernels
 from suites.unit.bridge.cubins import sizes_in
 
 SHAPE = LaunchShape((4, 1, 1), (32, 1, 1), 64)
@@ -111,16 +108,6 @@ class TestNumbaCuda:
             cuda.compile_ptx(names["use"], cuda.types.void(*types), cc=(9, 0))
         error = cuda_compilation.refused(CudaDefinition.of(cuda.jit(names["use"])), types, caught.value)
         assert re.search(rf" has {operation}.*\. A scalar is an array of 0 dimensions .* n\[\(\)\]", str(error))
-
-    @pytest.mark.parametrize(
-        ("dtype", "cure"), [("uint4", "Convert it to uint8"), ("float8_e5m2", "Convert it to float32")]
-    )
-    def test_dtypes_that_numba_has_not_are_refused_by_name(self, dtype, cure):
-        pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-        definition = cuda_jit.define(numba.cuda.jit(kernels.copy.py_func))
-        signature = Signature.of("k", [jax.ShapeDtypeStruct((4,), dtype)], [VECTOR], (), with_extents=True)
-        with pytest.raises(KernelCompileError, match=rf"Numba-CUDA has no {dtype} arrays\. {cure} before the call"):
-            cuda_jit.LANGUAGE.check(definition, CudaOptions(SHAPE), signature)
 
 
 def test_arrays_are_passed_as_numba_cuda_passes_them():

@@ -75,10 +75,6 @@ class TestAnywhere:
         assert definition.code is not None
         assert definition.compile("sm_90").is_cooperative
 
-    def test_a_function_of_its_own_does_not_wait_for_the_grid_of_another_one(self):
-        ptx = ".entry waits()\n{\n mov %r1, %envreg1;\n}\n.entry plain()\n{\n ret; // %envreg1\n}\n"
-        assert [cuda_cpp.synchronises_grid(ptx, name) for name in ("waits", "plain")] == [True, False]
-
     def test_headers_that_the_packages_lack_are_those_of_the_toolkit(self, monkeypatch, tmp_path):
         packages, toolkit = tmp_path / "packages", tmp_path / "toolkit"
         packages.mkdir()

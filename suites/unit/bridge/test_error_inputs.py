@@ -6,7 +6,6 @@ tests of their language.
 
 import ctypes
 import functools
-import inspect
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +21,6 @@ from suites.unit.bridge.copies_in_blocks import block_copy, tile_copy
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(1.0, 5.0)
 OUT = Spec((4,), np.float32)
-KEY = jax.random.key(0)
 
 
 class Row(NamedTuple):
@@ -45,19 +43,6 @@ signature, kernel_type, launch, parameter, backend_error = (
 )
 
 
-class Array:
-    """Has a shape and a dtype, and may be no array for all that."""
-
-    def __init__(self, shape, dtype=np.float32):
-        self.shape, self.dtype = shape, dtype
-
-
-@pytest.mark.parametrize("value", ["text", np.array(["a"])], ids=["str", "array"])
-def test_jax_names_the_kernel_and_the_parameter_of_an_object_that_it_does_not_know(value):
-    with pytest.raises(TypeError, match=rf"<function copy at .*> .* {type(value)} .* path x"):
-        call_copy(value)
-
-
 def wrapping(name, wrap):
     """Rows for what all wrappers of one kernel check in the same way; ``wrap`` takes ``outs`` and options."""
     place = rf"{name}: outs, a function of the inputs \(.*test_error_inputs\.py:\d+\)"
@@ -69,9 +54,6 @@ def wrapping(name, wrap):
         signature(rf"{name}: argument 0 .*is a list, expected an array", lambda: wrap()([1.0])),
         signature(rf"{name} got x by name, .* Call {name}\(", lambda: wrap()(x=X)),
     ]
-
-
-# CPU kernels.
 
 
 def wrap_copy(outs=OUT, **options):
@@ -90,11 +72,7 @@ NUMBA = [
     signature(r"copy\(x, out\) got 2 inputs .* expected 2\. .* A kernel returns nothing: it has", call_copy, X, X),
     bad(bridge.KernelCompileError, "no float8_e5m2 arrays. Convert it to float32", call_copy, X.astype("float8_e5m2")),
     signature("output 0 is declared float64, .*jax_enable_x64", call_copy, X, outs=Spec((4,), float)),
-    signature("maps input 0 to output 1, but the call has 1 inputs and 1", call_copy, X, input_output_aliases={0: 1}),
 ]  # fmt: skip
-
-
-# C functions.
 
 
 MEMMOVE = ctypes.CDLL(None).memmove
@@ -112,17 +90,10 @@ def call_native(arguments, x=X, **options):
     return wrap_native(arguments=arguments, **options)(x)
 
 
-def call_with_item(item, x=X, argtype=None):
-    """Passes ``item(x)`` as the second of three items, to a parameter of this type."""
-    argtypes = argtype and (ctypes.c_void_p, argtype, ctypes.c_size_t)
-    return call_native(lambda x, out: (out, item(x), np.uint64(0)), x, argtypes=argtypes)
-
-
 TUPLE = r"memmove: arguments \(.*test_error_inputs\.py:\d+\) returned"
 NATIVE = [
-    *(kernel_type(f"native_kernel got {message}, expected a C function that needs no GIL: of ctypes,",
-        wrap_native, function=given)
-        for given, message in ((0, "0 of type int"), (ctypes.pythonapi.Py_IncRef, "<_FuncPtr .* of type _FuncPtr"))),
+    kernel_type("native_kernel got <_FuncPtr .* of type _FuncPtr, expected a C function that needs no GIL: of ctypes,",
+        wrap_native, function=ctypes.pythonapi.Py_IncRef),
     kernel_type("arguments=3 and argtypes=None, expected a function of the arrays", wrap_native, arguments=3),
     signature("platform='gpu' and capturable=False, expected 'cpu' or 'cuda'; only", wrap_native, platform="gpu"),
     signature(r"has bridge\.STREAM, which calls on the CPU do", call_native, lambda x, out: (out, bridge.STREAM)),
@@ -130,8 +101,7 @@ NATIVE = [
     signature(rf"{TUPLE} 2 items, expected a tuple of 1, as many as argtypes has",
         call_native, lambda x, out: (x, out), argtypes=[ctypes.c_void_p]),
     signature("leaves out output 0. Return it too", call_native, lambda x, out: (x,)),
-    signature(r"item 1 is 3 of type int, whose C type is not stated\. Pass", call_with_item, lambda x: 3),
-    signature("item 1 is 300 of type int, but argtypes states <class", call_with_item, lambda x: 300, X, ctypes.c_int8),
+    signature(r"item 1 is 3 of type int, whose C type is not stated\. Pass", call_native, lambda x, out: (out, 3)),
     *wrapping("memmove", wrap_native),
 ]  # fmt: skip
 
@@ -177,7 +147,6 @@ def wrap_raw_launched(outs=OUT, **options):
 NUMBA_CUDA = [
     kernel_type(r"numba_cuda_kernel got 3 of type int, expected", bridge.numba_cuda_kernel, 3, OUT, launch_dims=4),
     launch(r"neither \(grid, block\) nor launch_dims given", wrap_cuda),
-    launch("grid is 1 and block is None, but one needs the other", wrap_cuda, grid=1),
     launch(r"grid is 1\.5, expected integers; 1\.5 is of type float", wrap_cuda, grid=1.5, block=1),
     launch("launch_dims is 1099511627776, which is 4294967296 blocks", wrap_cuda, launch_dims=2**40),
     *wrapping("copy", wrap_cuda_launched),
@@ -193,9 +162,6 @@ CUDA_RAW = [
     signature(r"options is \['a'\], expected a mapping from fields of", wrap_raw_launched, options=["a"]),
     *wrapping("copy", wrap_raw_launched),
 ]
-
-
-# Warp kernels.
 
 
 def wrap(name, **options):
@@ -215,15 +181,12 @@ WARP = [
         wrap, "exchange", in_out_argnames=["old", "total"]),
     signature(r"scale\(x, factor, out\): the output 'factor' is a value of type", wrap, "scale", num_outputs=2),
     signature(r"\['y'\]: \['y'\] did not match any function argument names", wrap, "reverse", in_out_argnames=["y"]),
-    signature("in_out_argnames is 'x', expected a list", wrap, "increment", in_out_argnames="x"),
     launch("launch_dims is .*, expected an int or a sequence of one to", wrap, "reverse", launch_dims=()),
     launch("reverse: block_dim is 1025; block_dim must be positive, at", wrap, "reverse", block_dim=1025),
     bad(bridge.DifferentiationError, "reverse: enable_backward is True, but", wrap, "reverse", enable_backward=True),
     signature(r"reverse got 0 arguments, expected 1: x\. Outputs are not passed", run, "reverse"),
     signature(r"int32\[4\] was passed for 'x' \(float32, 1 dim", run, "scale", X.astype(int), 1.0),
     signature(r"float32\[4\] was passed for 'radius' \(float64, .*with x64", run, "polar", X, X, num_outputs=2),
-    *(signature(message + " was passed for 'x'", run, "reverse", value) for message, value in (
-        (r"float32\[\]", jnp.float32(1)), (r"complex64\[4\]", X + 1j))),
     signature("scale: 'factor' is 1j.*, expected a value that float32 can hold", run, "scale", X, 1j),
     parameter(r"scale: 'factor' is a traced value", lambda: jax.jit(wrap("scale"))(X, 2.0)),
     launch("takes no array whose shape could be launched over. Pass launch_dims", run, "count1"),
@@ -234,9 +197,6 @@ WARP_TYPES = [
     signature(LACKING.format("complex64"), bridge.jaxtype_to_warptype, "complex64"),
     signature(r"got 3\.0 of type float, expected a jax\.ShapeDtypeStruct", bridge.jaxinfo_to_warpinfo, 3.0),
 ]
-
-
-# Operators.
 
 
 def double(outs, **_):
@@ -275,7 +235,6 @@ def clip(*args, generator=lambda outs, limit: lambda x: jnp.clip(x, max=limit), 
 
 
 GENERATOR = "the kernel generator for {} on {} is 3, expected a function that takes keyword parameters"
-MALFORMED: list[object] = [{}, {"c": {3: 1}}]
 OPERATOR = {
     "": [
         signature("XLACustomKernel got the name '', expected a non-empty", bridge.XLACustomKernel, ""),
@@ -285,11 +244,9 @@ OPERATOR = {
         backend_error(r"scale: platform is 'quantum', expected one of cpu, cuda", define, platform="quantum"),
         signature(r"scale: the backend is 'a,b', expected a name other than 'default'", define, backend="a,b"),
         signature(GENERATOR.format("b", "cpu"), define, generator=3),
-        *(signature("the configurations of b are .*, expected a mapping from at", define, configurations=given)
-            for given in MALFORMED),
+        signature("the configurations of b are .*, expected a mapping from at", define, configurations={}),
     ],
     "def_triton_kernel": [signature(GENERATOR.format("triton", "cuda"), on, "def_triton_kernel", 3)],
-    "available_backends": [backend_error("platform is 'rocm', expected", on, "available_backends", "rocm")],
     "set_default": [
         backend_error(r"'warp' cannot be the default.* not registered for it \(registered: cpu: a\)",
             on, "set_default", "cpu", "warp"),
@@ -304,14 +261,12 @@ OPERATOR = {
     ],
     "__call__": [
         signature("scale: argument 0 is a list, .*Pass", call, [1.0]),
-        signature("scale: outs is missing. Pass the shapes", call, X, outs=None),
         parameter(r"operator 'clip': its function outs takes \(x, limit\): missing .* 'limit'", clip, X),
         parameter(r"the generator of backend 'a' takes \(outs, limit\): got an unexpected .* 'low'",
             clip, X, outs=lambda x, **_: x, limit=1, low=0),
         signature("generator returned None, expected a function", clip, X, generator=lambda outs, limit: None, limit=1),
         signature(r"the a kernel returned float32\[4\], but outs declares float32\[2\]",
             call, X, outs=Spec((2,), X.dtype)),
-        backend_error(r"backend 'triton' is not registered \(registered: cpu: a\)", call, X, backend="triton"),
         parameter(r"parameter 'n' is a traced value.*static_argnames='n'",
             lambda: jax.jit(lambda n: call(X, n=n))(2)),
         parameter("parameter 'n' is .* not hashable.*pass arrays as arguments", call, X, n=X),
@@ -320,10 +275,6 @@ OPERATOR = {
         signature(r"argument 0 of tune is ShapeDtypeStruct\(.*, expected an array: tuning runs", tune, OUT),
         signature(r"argument 0 of tune is a traced value .* outside of jax\.jit", lambda: jax.jit(tune)(X)),
         backend_error(r"asked for 'warp', expected .* \(registered: cpu: a\)", tune, X, backends=["warp"]),
-        signature("scale: rtol is -1, expected a number of at least 0", tune, X, rtol=-1),
-    ],
-    "explain": [
-        backend_error("'none' is not registered", on, "explain", X, outs=OUT, backend="none"),
     ],
 }  # fmt: skip
 
@@ -360,7 +311,6 @@ TRITON = [
     signature(r"block_copy\(x, out, n, BLOCK\) got no value for", bridge.triton_kernel, block_copy, OUT, grid=1),
     signature("block_copy.* has no parameter 'size'", wrap_triton, size=3),
     signature("block_copy: n is 'four' of type str, expected a number or a NumPy scalar", wrap_triton, n="four"),
-    signature("block_copy: options is 3, expected a dict of options", wrap_triton, options=3),
     signature("Triton has no option 'registers'. Known are num_warps", wrap_triton, options={"registers": 3}),
     launch("num_warps is 3, expected a power of two", wrap_triton, num_warps=3),
     *wrapping("block_copy", wrap_triton),
@@ -407,7 +357,6 @@ TVM_FFI = [
     kernel_type(r"got 3 of type int, expected a tvm_ffi.Function that runs here, or", bridge.tvm_ffi_kernel, 3, OUT),
     signature("platform='cpu' and capturable=True, .* only functions on 'cuda'", wrap_tvm, capturable=True),
     signature("item 0 is .* of type ArrayImpl, expected an input or output", call_tvm, lambda x, out: (X, out)),
-    signature("item 1 is 9223372036854775808 .*, a number of 64 bits", call_tvm, lambda x, out: (out, 2**63)),
     *wrapping("tvm_ffi_function", wrap_tvm),
 ]  # fmt: skip
 
@@ -429,33 +378,23 @@ ERRORS = {
 """By public function."""
 
 REQUIRED = {
-    "numba_cuda_kernel": "numba.cuda", "numba_cuda_callable": "numba.cuda", "cuda_raw_kernel": "cuda.core",
-    "triton_kernel": "triton", "cutile_kernel": "cuda.tile", "tvm_ffi_kernel": "tvm_ffi",
-}  # fmt: skip
+    "cuda_raw_kernel": "cuda.core",
+    "triton_kernel": "triton",
+    "cutile_kernel": "cuda.tile",
+    "tvm_ffi_kernel": "tvm_ffi",
+}
 """Packages without which a function can only say that they are missing."""
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    """Lets CUDA kernels be wrapped where there is no GPU to launch them on."""
-    for module in (bridge.languages.numba_cuda.numba_cuda_kernel, bridge.languages.numba_cuda.numba_cuda_callable):
-        monkeypatch.setattr(inspect.getmodule(module), "require_cuda", lambda: None)
 
 
 @pytest.mark.parametrize(
     ("function", "row"),
     [pytest.param(name, row, id=f"{name}-{row.message}") for name, rows in ERRORS.items() for row in rows],
 )
-def test_bad_input_is_answered_with_the_error_that_says_so(function, row, gpu):
-    if function in REQUIRED:
+def test_bad_input_is_answered_with_the_error_that_says_so(function, row, request):
+    if "numba_cuda" in function:
+        request.getfixturevalue("no_gpu")
+    elif function in REQUIRED:
         pytest.importorskip(REQUIRED[function], reason=f"{REQUIRED[function]} is not installed")
     assert issubclass(row.error, bridge.BridgeError)
     with pytest.raises(row.error, match=row.message):
         row.call(*row.args, **row.options)
-
-
-def test_a_refused_call_does_not_spoil_an_equal_one():
-    """An extent of 4.0 is equal to one of 4, and wrappers are found by what is equal."""
-    with pytest.raises(bridge.SignatureError):
-        wrap_copy(Array((4.0,)))
-    np.testing.assert_array_equal(wrap_copy(Array((4,)))(X), X)

@@ -1,6 +1,7 @@
 """A kernel never runs in the place of another one, and an unchanged kernel keeps its key in every process."""
 
 import ctypes
+import functools
 import re
 
 import jax
@@ -8,15 +9,68 @@ import numba
 import numpy as np
 import pytest
 from llvmlite import binding
+from numba.extending import overload
 
 from bridge import numba_kernel
-from suites.unit.bridge.dependencies import KINDS, kernel_of
 from suites.unit.processes import output, run
 
 Spec = jax.ShapeDtypeStruct
 X = np.arange(1, 5, dtype=np.float32)
-ADDRESSES = ("cfunc",)
-"""Kinds whose code may hold addresses of this process."""
+
+
+def with_array(value):
+    table = np.array([0, value])
+
+    @numba.njit
+    def kernel(x, out):
+        for i in range(x.size):
+            out[i] = x[i] * table[1]
+
+    return kernel
+
+
+def with_helper(decorate, value):
+    @decorate
+    def helper(v):
+        return v * value
+
+    @numba.njit
+    def kernel(x, out):
+        for i in range(x.size):
+            out[i] = helper(x[i])
+
+    return kernel
+
+
+def overloaded(function):
+    def helper(v):
+        pass
+
+    overload(helper)(lambda v: function)
+    return helper
+
+
+def with_exception(value):
+    message = str(value)
+
+    @numba.njit
+    def kernel(x, out):
+        for i in range(x.size):
+            if x[i] < 0:
+                raise ValueError(message)
+            out[i] = x[i] * value
+
+    return kernel
+
+
+KINDS = {
+    "array": with_array,
+    "helper": functools.partial(with_helper, numba.njit),
+    "cfunc": functools.partial(with_helper, numba.cfunc("f4(f4)")),
+    "overload": functools.partial(with_helper, overloaded),
+    "exception": with_exception,
+}
+"""Makes kernels that multiply by a value, by the way in which they depend on it. The code of a cfunc has addresses."""
 
 
 def key_of(call, x=X):
@@ -27,7 +81,7 @@ def key_of(call, x=X):
 
 
 def wrapped(kind, value):
-    return numba_kernel(kernel_of(kind, value), Spec(X.shape, X.dtype))
+    return numba_kernel(KINDS[kind](value), Spec(X.shape, X.dtype))
 
 
 def is_local(call):
@@ -113,4 +167,4 @@ def test_unchanged_kernels_keep_their_keys_in_other_processes(tmp_path):
     )
     assert first == second
     local = {kind for kind, key in first.items() if key == "local"}
-    assert local <= set(ADDRESSES)
+    assert local <= {"cfunc"}

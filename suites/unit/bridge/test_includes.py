@@ -20,7 +20,6 @@ def folder(tmp_path):
 
 WAYS = [
     '#include "a.h"',
-    '# /* one\n two */ include "a.h"',
     '#inc\\\nlude "a.h"',
     'const char* s = "/*"; \n#include "a.h"\n const char* t = "*/";',
     'auto s = R"x(\n)" /* )x";\n#include "a.h"',

@@ -10,6 +10,7 @@ import pytest
 import warp as wp
 
 import bridge
+from suites.unit.bridge.kernels import like
 from suites.unit.processes import output
 
 SPEC = jax.ShapeDtypeStruct((4,), np.float32)
@@ -31,10 +32,6 @@ def warp_log(x: wp.array(dtype=float), out: wp.array(dtype=float)):
 
 def log_generator(outs):
     return bridge.numba_kernel(numba_log, outs[0])
-
-
-def like(x):
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
 def forward(x, outs):

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import bridge
-from bridge import BridgeError, KernelCompileError
+from bridge import BridgeError
 from bridge.ffi.target import CPU, CUDA
 from bridge.kernel import DEFINITIONS, Signature
-from bridge.languages.numba.numba_kernel import LANGUAGE as NUMBA
 from bridge.languages.numba.numba_kernel import numba_kernel
 from bridge.table import LANGUAGES
 from suites.unit.bridge import kernels
@@ -50,41 +49,6 @@ class TestResolve:
         with pytest.raises(BridgeError, match=message):
             DEFINITIONS.resolve("cpu", change(text), "")
 
-    def test_a_kernel_of_the_same_name_that_these_types_do_not_fit_is_passed_over(self, monkeypatch):
-        code = call_in(numba_kernel(kernels.double, VECTOR), VECTOR)
-        _, text = code.describe("cpu")
-
-        @numba.njit
-        def double(x, out):
-            out[0] = 2
-
-        other = call_in(numba_kernel(double, VECTOR), VECTOR)
-        compile_one = type(NUMBA).compile
-
-        def refusing(self, definition, *types):
-            if definition is other.definition:
-                raise KernelCompileError("another kernel")
-            return compile_one(self, definition, *types)
-
-        monkeypatch.setattr(type(NUMBA), "compile", refusing)
-        other.definition._compiled.clear()
-        assert DEFINITIONS.resolve("cpu", text, "") == code.entry("cpu")
-        with pytest.raises(KernelCompileError, match="another kernel"):
-            DEFINITIONS.resolve("cpu", json.dumps(json.loads(text) | {"identity": "0"}), "")
-
-
-@pytest.fixture
-def published(monkeypatch):
-    """The descriptions under which CUDA entries are published. Nothing is compiled: there may be no GPU."""
-    found = []
-
-    def publish(self, description, build):
-        found.append((self.name, description))
-        return len(found)
-
-    monkeypatch.setattr(type(CUDA), "publish", publish)
-    return found
-
 
 def cuda_cpp():
     pytest.importorskip("cuda.core", reason="cuda-core is not installed")
@@ -96,25 +60,23 @@ def numba_cuda():
     return bridge.numba_cuda_kernel(kernel, VECTOR, grid=(2, 3), block=32, shared_mem=8)
 
 
-CUDA_KERNELS = {
-    "numba_cuda": numba_cuda,
-    "cuda_cpp": cuda_cpp,
-}
-
-
-@pytest.mark.parametrize("kind", CUDA_KERNELS)
-def test_a_program_finds_a_cuda_kernel_with_the_options_and_types_of_its_description(kind, no_gpu, published):
+@pytest.mark.parametrize("make", [numba_cuda, cuda_cpp])
+def test_a_program_finds_a_cuda_kernel_with_the_options_and_types_of_its_description(make, no_gpu, monkeypatch):
+    """Nothing is compiled: there may be no GPU."""
     from suites.unit.bridge.without_gpu import compiling
 
+    published = []
+    publish = lambda self, description, build: published.append((self.name, description)) or len(published)  # noqa: E731
+    monkeypatch.setattr(type(CUDA), "publish", publish)
     with compiling():
-        code = call_in(CUDA_KERNELS[kind](), VECTOR)
+        code = call_in(make(), VECTOR)
         target, text = code.describe("cuda")
         assert target is CUDA
         assert DEFINITIONS.resolve("cuda", text, "") == len(published)
     assert published[-1] == (target.name, text)
     assert msgspec.json.decode(json.dumps(json.loads(text)["signature"]), type=Signature) == code.signature
-    if kind == "numba_cuda":
+    if make is numba_cuda:
         shape = code.options.shape
         assert (shape.grid, shape.block, shape.shared_bytes) == ((2, 3, 1), (32, 1, 1), 8)
-    if kind == "cuda_cpp":
+    else:
         assert [each.word for each in code.options.scalars] == [1 << 31, 3]

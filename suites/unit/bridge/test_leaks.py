@@ -17,7 +17,7 @@ SIZE = 1024
 SETTLES_BYTES, A_KERNEL_BYTES = 4 << 20, 400_000
 """Growth that is no leak: arenas of libraries settle, and the machine code of a kernel stays loaded."""
 
-LANGUAGES = [("numba", "cpu"), ("warp", "cpu"), ("numba_cuda", "cuda"), ("warp", "cuda")]
+LANGUAGES = [("numba", "cpu"), ("numba_parallel", "cpu"), ("warp", "cpu"), ("numba_cuda", "cuda"), ("warp", "cuda")]
 
 
 @pytest.fixture(params=LANGUAGES, ids="-".join)
@@ -27,20 +27,25 @@ def adder(request):
     if reason := missing_device(platform):
         pytest.skip(reason)
     with jax.default_device(jax.devices(platform)[0]):
-        yield {"numba": numba_adder, "numba_cuda": cuda_adder, "warp": warp_adder}[language]
+        adders = {"numba": numba_adder, "numba_parallel": parallel_adder, "numba_cuda": cuda_adder, "warp": warp_adder}
+        yield adders[language]
 
 
-def shifting(number):
-    @numba.njit
+def shifting(number, **options):
+    @numba.njit(**options)
     def shift(x, out):
-        for i in range(x.size):
+        for i in numba.prange(x.size):
             out[i] = x[i] + number
 
     return shift
 
 
-def numba_adder(number):
-    return bridge.numba_kernel(shifting(number), jax.ShapeDtypeStruct((SIZE,), jnp.float32))
+def numba_adder(number, **options):
+    return bridge.numba_kernel(shifting(number, **options), jax.ShapeDtypeStruct((SIZE,), jnp.float32))
+
+
+def parallel_adder(number):
+    return numba_adder(number, parallel=True)
 
 
 def cuda_adder(number):
@@ -84,6 +89,9 @@ def test_a_million_calls_in_a_loop_run_once_each_and_leave_nothing_behind(adder)
     assert growth(lambda _: np.testing.assert_array_equal(program(zeros), each), 100) < SETTLES_BYTES
 
 
+@pytest.mark.parametrize(
+    "adder", [each for each in LANGUAGES if "numba_parallel" not in each], ids="-".join, indirect=True
+)
 def test_a_hundred_released_kernels_leave_no_more_behind_than_numba_itself(adder):
     def use(number):
         result = adder(np.float32(number))(jnp.zeros(SIZE, jnp.float32))

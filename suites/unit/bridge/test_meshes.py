@@ -1,7 +1,5 @@
 """Checks that calls stay split over the devices of a mesh, with explicit and with automatic axes."""
 
-import re
-
 import jax
 import jax.numpy as jnp
 import numba
@@ -21,23 +19,12 @@ from bridge import (
     numba_kernel,
 )
 from suites.unit.bridge import kernels
+from suites.unit.bridge.two_processes import COLLECTIVE, ROW, ROWS, multiply, of_rows
 
 Spec = jax.ShapeDtypeStruct
 KINDS = [AxisType.Explicit, AxisType.Auto]
-COLLECTIVE = re.compile("all-gather|all-reduce|all-to-all|collective-permute|reduce-scatter")
-
-ROWS = np.arange(8 * 6, dtype=np.float32).reshape(8, 6)
-ROW = np.linspace(1, 2, 6, dtype=np.float32)
 STACK = np.stack([ROWS + i for i in range(8)])
 WEIGHTS = np.linspace(-1, 1, 8, dtype=np.float32)
-
-add = numba_kernel(kernels.add, Spec((6,), np.float32))
-
-
-@wp.kernel
-def multiply(x: wp.array(dtype=float), y: wp.array(dtype=float), out: wp.array(dtype=float)):
-    i = wp.tid()
-    out[i] = x[i] * y[i]
 
 
 @wp.kernel
@@ -97,7 +84,6 @@ def close(got, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-4)
 
 
-of_rows = jax.vmap(add, (0, None))
 of_stack = jax.vmap(of_rows, (0, None))
 
 
@@ -135,14 +121,6 @@ def test_the_gradient_of_what_every_device_has_is_summed(mesh):
     collectives, result, _ = compiled(loss, put(mesh, ROWS, "d"), put(mesh, ROW))
     assert collectives == {"all-reduce"}
     close(result, ROWS.sum(0))
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=["explicit", "auto"])
-def test_no_context_is_needed(kind):
-    mesh = made((4,), ("d",), kind)
-    collectives, result, spec = compiled(jax.vmap(add, (None, 0)), ROW, put(mesh, ROWS, "d"))
-    assert (collectives, spec) == (set(), ("d",))
-    close(result, ROWS + ROW)
 
 
 @pytest.mark.parametrize("kinds", [*KINDS, (AxisType.Explicit, AxisType.Auto)], ids=["explicit", "auto", "mixed"])

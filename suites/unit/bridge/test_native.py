@@ -13,6 +13,7 @@ from scipy.linalg import cython_blas
 
 from bridge import SignatureError, export_checks, native_kernel
 from suites.unit.bridge.c_libraries import compiled
+from suites.unit.bridge.kernels import like
 from suites.unit.processes import output
 
 Spec = jax.ShapeDtypeStruct
@@ -40,10 +41,6 @@ def triple(x, n, out):
         out[i] = 3 * x[i]
 
 
-def same(x):
-    return Spec(x.shape, x.dtype)
-
-
 def over_all(x, out):
     return x, x.size, out
 
@@ -69,12 +66,12 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_of_a_function_runs_natively_alone_and_in_batches(form):
-    call = native_kernel(FORMS[form](), same, over_all)
+    call = native_kernel(FORMS[form](), like, over_all)
     np.testing.assert_array_equal(call(X[0]), 3 * X[0])
     np.testing.assert_array_equal(jax.jit(jax.vmap(call, 1))(X), 3 * X.T)
     assert jax.jit(jax.vmap(jax.vmap(call))).lower(X[None]).as_text().count("@bridge_cpu(") == 1
     assert jax.vmap(call)(X[:0]).shape == (0, 4)
-    assert native_kernel(triple, same, over_all) is native_kernel(triple, same, over_all)
+    assert native_kernel(triple, like, over_all) is native_kernel(triple, like, over_all)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +82,7 @@ def library(tmp_path_factory):
 def scale_of(library, **options):
     function = ctypes.CDLL(str(library)).scale
     function.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_float, ctypes.POINTER(ctypes.c_float), ctypes.c_int)
-    return native_kernel(function, same, lambda x, out: (x, x.shape[-1], 2.5, out, 4), status=True, **options)
+    return native_kernel(function, like, lambda x, out: (x, x.shape[-1], 2.5, out, 4), status=True, **options)
 
 
 def test_a_status_other_than_0_is_the_error_of_that_call_alone(library):
@@ -128,11 +125,11 @@ COPIES = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 def test_a_symbolic_extent_is_refused():
     vector = Spec(jax.export.symbolic_shape("n"), np.float32)
     with pytest.raises(SignatureError, match=r"^triple: float32\[n\] has a symbolic shape"):
-        jax.export.export(native_kernel(triple, same, over_all), disabled_checks=export_checks())(vector)
+        jax.export.export(native_kernel(triple, like, over_all), disabled_checks=export_checks())(vector)
 
 
 def test_a_size_that_its_type_cannot_hold_is_an_error():
-    call = native_kernel(MEMCPY, same, lambda x, out: (out, x, x.nbytes), argtypes=(*COPIES[:2], ctypes.c_int8))
+    call = native_kernel(MEMCPY, like, lambda x, out: (out, x, x.nbytes), argtypes=(*COPIES[:2], ctypes.c_int8))
     with pytest.raises(SignatureError, match=r"item 2 is np\.int64\(200\) of type int64, but argtypes states"):
         call(jnp.ones(50))
 
@@ -144,7 +141,7 @@ BLAS = cython_blas.__pyx_capi__
 def axpy(**options):
     return native_kernel(
         BLAS["daxpy"],
-        lambda x, y: same(y),
+        lambda x, y: like(y),
         lambda x, y, out: (x.size, 0.5, x, 1, out, 1),
         argtypes=(INTEGER, DOUBLES, DOUBLES, INTEGER, DOUBLES, INTEGER),
         input_output_aliases={1: 0},
@@ -178,7 +175,7 @@ print(program.call(np.ones(2), np.ones(2)))
 
 def test_a_program_finds_the_function_by_its_library_in_another_process(x64, tmp_path):
     vector = Spec((2,), np.float64)
-    program = jax.export.export(axpy(), disabled_checks=export_checks())(vector, vector)
+    program = jax.export.export(axpy(), platforms=["cpu"], disabled_checks=export_checks())(vector, vector)
     (tmp_path / "program").write_bytes(program.serialize())
     said = output("-c", OTHER_PROCESS, tmp_path / "program")
     assert "native_function" in said
@@ -186,5 +183,6 @@ def test_a_program_finds_the_function_by_its_library_in_another_process(x64, tmp
 
 
 def test_a_function_in_memory_alone_cannot_be_exported():
+    call = native_kernel(triple, like, over_all)
     with pytest.raises(Exception, match=r"^triple cannot be exported: its machine code is in no file\. Load it from"):
-        jax.export.export(native_kernel(triple, same, over_all), disabled_checks=export_checks())(same(X))
+        jax.export.export(call, platforms=["cpu"], disabled_checks=export_checks())(like(X))

@@ -4,14 +4,16 @@ import concurrent.futures
 import ctypes
 import os
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
 import pytest
 
 from bridge.ffi.native import object_code
+from bridge.ffi.native.addresses import NativeTable
 from bridge.ffi.native.object_code import prepared
-from bridge.ffi.native.words import context_word
+from bridge.ffi.native.words import context_word, lookup
 from suites.unit import processes
 
 CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
@@ -122,3 +124,29 @@ def test_processes_share_a_folder_and_the_later_ones_compile_no_handler(tmp_path
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         assert set(pool.map(run, [PROGRAM, PROGRAM])) == {"[0.0, 2.0, 4.0]"}
     assert run(WITHOUT_COMPILER) == "[0.0, 2.0, 4.0]"
+
+
+# The native table of plans has every key that was published, also while it grows.
+
+
+def test_readers_see_every_published_key_while_it_grows():
+    table, missing = NativeTable(), []
+    published = [0]
+
+    def read():
+        for _ in range(6000):
+            newest = published[0]
+            if newest and lookup(table.address, newest << 32) != newest:
+                missing.append(newest)
+
+    with ThreadPoolExecutor(3) as threads:
+        readers = [threads.submit(read) for _ in range(3)]
+        for key in range(1, 1500):
+            table[key << 32] = key
+            published[0] = key
+    assert not any(reader.exception() for reader in readers)
+    assert not missing
+    assert all(lookup(table.address, key << 32) == key for key in range(1, 1500))
+    assert lookup(table.address, 12345) == 0
+    table.forget()
+    assert not any(lookup(table.address, key << 32) for key in range(1, 1500))

@@ -18,6 +18,7 @@ from bridge.ffi.plans import host
 from bridge.ffi.target import Target
 from suites.unit.bridge.c_libraries import compiled
 from suites.unit.bridge.entries import call_in, call_of
+from suites.unit.bridge.kernels import like
 from suites.unit.bridge.test_cuda_raw import PLATFORM, exported, gpu
 
 Spec = jax.ShapeDtypeStruct
@@ -35,10 +36,6 @@ int triple(void *stream, const float *x, long n, float *out) {
 """
 
 
-def same(x):
-    return Spec(x.shape, x.dtype)
-
-
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     return ctypes.CDLL(str(compiled(SOURCE, tmp_path_factory.mktemp("native") / "kernels.so")))
@@ -46,7 +43,7 @@ def library(tmp_path_factory):
 
 def triple_of(library, **options):
     return native_kernel(
-        library.triple, same, lambda x, out: (STREAM, x, x.size, out), status=True, platform="cuda", **options
+        library.triple, like, lambda x, out: (STREAM, x, x.size, out), status=True, platform="cuda", **options
     )
 
 
@@ -104,21 +101,21 @@ def test_only_what_the_user_calls_capturable_goes_into_graphs(library):
 
 
 def test_a_function_of_a_library_is_exported_and_one_in_memory_says_why_not(library):
-    assert "bridge_cuda_host" in exported(triple_of(library), same(X)).mlir_module()
+    assert "bridge_cuda_host" in exported(triple_of(library), like(X)).mlir_module()
     pointer = numba.types.voidptr
 
     @numba.cfunc(numba.types.void(pointer, pointer, pointer))
     def nothing(stream, x, out): ...
 
-    local = native_kernel(nothing, same, lambda x, out: (STREAM, x, out), platform="cuda")
+    local = native_kernel(nothing, like, lambda x, out: (STREAM, x, out), platform="cuda")
     with pytest.raises(Exception, match=r"^nothing cannot be exported: its machine code is in no file\."):
-        exported(local, same(X))
+        exported(local, like(X))
 
 
 def copy(**options):
     function = ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2
     arguments = lambda x, out: (out, x, x.nbytes, STREAM)  # noqa: E731
-    return native_kernel(function, same, arguments, status=True, platform="cuda", **options)
+    return native_kernel(function, like, arguments, status=True, platform="cuda", **options)
 
 
 @gpu
@@ -139,7 +136,7 @@ def test_on_a_gpu_a_function_works_in_the_order_of_the_stream(capturable):
 def test_on_a_gpu_a_status_is_an_error():
     assert PLATFORM == "cuda"
     bad = native_kernel(
-        ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2, same, lambda x, out: (out, np.uint64(8), x.nbytes, STREAM),
+        ctypes.CDLL("libcuda.so.1").cuMemcpyDtoDAsync_v2, like, lambda x, out: (out, np.uint64(8), x.nbytes, STREAM),
         status=True, platform="cuda",
     )  # fmt: skip
     with pytest.raises(jax.errors.JaxRuntimeError, match="returned the status 1"):

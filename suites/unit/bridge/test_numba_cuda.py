@@ -170,18 +170,3 @@ def test_exceptions_of_the_device_reach_the_caller_of_this_call(in_callable):
         for x in (bad, np.stack([good, bad])):
             with pytest.raises(jax.errors.JaxRuntimeError, match=message):
                 jax.block_until_ready((jax.vmap(call) if x.ndim == 2 else call)(jax.device_put(x, device)))
-
-
-@gpu
-def test_more_threads_than_an_int_holds():
-    size = 3_000_000_000
-
-    @cuda.jit
-    def number(out):
-        i = cuda.grid(1)
-        if i < out.size:
-            out[i] = i % 101
-
-    found = np.asarray(numba_cuda_kernel(number, Spec((size,), np.int8), launch_dims=size)())
-    for i in (0, 2**31 - 1, 2**31, 2**31 + 12345, size - 1):
-        assert found[i] == i % 101

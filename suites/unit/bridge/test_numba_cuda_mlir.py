@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bridge import KernelCompileError, KernelTypeError, LaunchError, numba_cuda_kernel
-from bridge.compat import numba_cuda_mlir as compat
 from bridge.ffi.plans.device import Patch
 from bridge.languages.numba_cuda import mlir
 from bridge.languages.numba_cuda import numba_cuda_kernel as cuda_jit
@@ -19,7 +18,7 @@ from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_builds import devices  # noqa: F401
 
 cuda = pytest.importorskip("numba_cuda_mlir.cuda", reason="numba-cuda-mlir is not installed")
-
+compat = pytest.importorskip("bridge.compat.numba_cuda_mlir")
 tools = pytest.importorskip("numba_cuda_mlir.tools")
 PLATFORM = "cuda" if cuda.is_available() else "cpu"
 N = 1000

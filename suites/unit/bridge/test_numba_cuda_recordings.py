@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import bridge
 from bridge import RecordingError, numba_cuda_callable
+from bridge.languages.numba_cuda import device_memory
 from suites.unit.bridge.cubins import sizes_in
 from suites.unit.bridge.cuda_examples import HAS_GPU, OUT, N, absolute, cuda, gpu, run_threads, square, square_root
 from suites.unit.bridge.entries import call_in
@@ -94,10 +96,6 @@ def uses_the_default_stream(x, out, stream):
     square[4, 256](x, out)
 
 
-def launches_nothing(x, out, stream):
-    pass
-
-
 def raises(x, out, stream):
     raise ValueError("mine")
 
@@ -125,7 +123,6 @@ REFUSED = {
     takes_a_number_that_no_parameter_holds: "too large",
     synchronises: "cuStreamSynchronize",
     uses_the_default_stream: "another stream",
-    launches_nothing: "launched nothing",
     raises: "ValueError: mine",
     goes_on_after_an_error: "another stream",
     passes_an_array_of_the_host: "an array of the host",
@@ -169,6 +166,37 @@ def test_temporaries_of_a_batch_share_the_memory_of_one_element(driver):
 
     plain = numba_cuda_callable(one, OUT, replay=True)
     assert call_in(plain, jnp.zeros(N)).vmap_method is None
+
+
+# Memory for temporaries.
+
+
+class Context:
+    """What Numba's pointers refer to weakly."""
+
+
+def test_a_temporary_is_allocated_and_freed_in_the_order_of_its_stream(driver):
+    memory, context = device_memory.StreamMemory(5, 0), Context()
+    first, second = memory(context, 100), memory(context, 200)
+    assert driver.of("cuMemAllocFromPoolAsync") == [(100, "pool", 5), (200, "pool", 5)]
+    view = first.view(8)
+    address = first.device_pointer_value
+    del first
+    assert driver.of("cuMemFreeAsync") == []
+    del view, second
+    assert driver.of("cuMemFreeAsync") == [(address, 5), (address + 1, 5)]
+
+
+def test_release_gives_back_what_the_pool_keeps(driver):
+    bridge.release()
+    assert driver.of("cuMemPoolTrimTo") == [("pool", 0)]
+
+
+def test_memory_that_is_used_up_is_an_error_of_its_own(driver, monkeypatch):
+    monkeypatch.setattr(driver, "cuMemAllocFromPoolAsync", lambda *of: (2, 0), raising=False)
+    monkeypatch.setattr(device_memory.driver, "error_text", lambda status: f"status {status}")
+    with pytest.raises(bridge.DeviceMemoryError, match="allocating 100 bytes on CUDA device 0 failed: status 2"):
+        device_memory.StreamMemory(5, 0)(Context(), 100)
 
 
 @gpu

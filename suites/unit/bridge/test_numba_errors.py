@@ -8,8 +8,9 @@ import numba
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, KernelTypeError, SignatureError, numba_kernel
-from suites.unit.bridge import kernels
+from bridge import KernelCompileError, KernelTypeError, SignatureError, jax_kernel, numba_kernel
+from suites.kernels.warp.blocks import wp
+from suites.unit.bridge import kernels, warp_kernels
 
 Spec = jax.ShapeDtypeStruct
 OUT = Spec((3,), np.float32)
@@ -89,13 +90,15 @@ class TestScalars:
         assert str(caught.value).endswith("read its value as n[()], and write it as out[()] = value.")
         assert "\n" not in str(caught.value)
 
-    def test_another_error_of_a_kernel_that_has_one_is_numbas_own(self):
-        for line in ("out[()] = n + x.nothing", "out[()] = x"):
-            namespace = {}
-            exec(f"def other(x, n, out): {line}", namespace)
-            with pytest.raises(KernelCompileError) as caught:
-                numba_kernel(numba.njit(namespace["other"]), Spec((), np.float32))(X, 3)
-            assert "n[()]" not in str(caught.value)
+    def test_it_is_named_where_numba_colours_its_errors(self, monkeypatch):
+        class Bold(type(numba.core.errors.termcolor())):
+            def errmsg(self, msg):
+                return f"\x1b[1m{msg}\x1b[0m"
+
+            highlight = errmsg
+
+        monkeypatch.setattr(numba.core.errors, "_termcolor_inst", Bold())
+        self.test_their_use_as_a_number_is_named_with_the_cure("for v in n: out[()] = v", "iteration over a 0-d array")
 
 
 def kernel_of(body, **names):
@@ -203,3 +206,58 @@ class TestExceptions:
         wrapped = numba_kernel(exhausts, OUT)
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"^RESOURCE_EXHAUSTED: exhausts raised MemoryError"):
             wrapped(1 + X).block_until_ready()
+
+
+# JAX arrays from the closure or the globals of a kernel: the error names the array, and the cure.
+
+
+WEIGHTS = jnp.arange(1.0, 4.0)
+SCALAR = jnp.float32(2)
+HINT = "{} refers to the JAX array '{}', which compiled code cannot use. Make it a parameter of the kernel"
+
+
+@numba.njit
+def weighted(value, i):
+    return value * WEIGHTS[i]
+
+
+@numba.njit
+def of_a_helper(x, out):
+    for i in range(x.size):
+        out[i] = weighted(x[i], i)
+
+
+def closing_over(weights):
+    @numba.njit
+    def kernel(x, out):
+        for i in range(x.size):
+            out[i] = x[i] * weights[i]
+
+    return numba_kernel(kernel, OUT)(X)
+
+
+def warp_calling(scalar):
+    @wp.func
+    def weigh(value: float):
+        return value * scalar
+
+    @warp_kernels.forward_only
+    def kernel(x: warp_kernels.VECTOR, out: warp_kernels.VECTOR):
+        i = wp.tid()
+        out[i] = weigh(x[i])
+
+    return jax_kernel(kernel)(X)
+
+
+CALLS = {
+    "a helper": (lambda: numba_kernel(of_a_helper, OUT)(X), "weighted", "WEIGHTS"),
+    "a traced array": (lambda: jax.jit(closing_over)(WEIGHTS), "kernel", "weights"),
+    "warp": (lambda: warp_calling(SCALAR), "weigh", "scalar"),
+}
+
+
+@pytest.mark.parametrize(("call", "function", "name"), CALLS.values(), ids=CALLS)
+def test_the_error_ends_with_the_array_and_the_cure(call, function, name):
+    with pytest.raises(KernelCompileError, match="cannot compile") as caught:
+        call()
+    assert str(caught.value).splitlines()[-1].startswith(HINT.format(function, name))

@@ -4,7 +4,6 @@ from suites.unit.processes import output
 
 START = """
 import jax, jax.numpy as jnp, numba, numpy as np
-from numba.experimental import jitclass
 from bridge import numba_kernel
 
 OUT = jax.ShapeDtypeStruct((8,), jnp.float32)
@@ -34,32 +33,6 @@ plain(np.asarray(x), got, 5.0)
 np.testing.assert_allclose(got, [tree.py_func(float(v), 8, 5.0) for v in np.asarray(x)], rtol=1e-5)
 """
 
-OBJECTS = """
-@jitclass([("a", numba.float64)])
-class Scale:
-    def __init__(self, a):
-        self.a = a
-    def times(self, v):
-        return self.a * v
-
-@numba.njit
-def kernel(x, out):  # LLVM makes an NRT_decref for its object
-    scale = Scale(2.5)
-    for i in range(x.size):
-        out[i] = scale.times(x[i])
-
-words = ("hello", "bb")
-
-@numba.njit
-def plain(out):
-    out[0] = len(words[0]) + len(words[1]) + words[0].startswith("he")
-
-np.testing.assert_allclose(numba_kernel(kernel, OUT)(x), 2.5 * x, rtol=1e-6)
-got = np.zeros(1)
-plain(got)
-assert got == 8
-"""
-
 
 def test_plain_numba_is_right_after_a_kernel_that_shares_its_helpers():
-    output("-c", START + RECURSIVE + OBJECTS)
+    output("-c", START + RECURSIVE)

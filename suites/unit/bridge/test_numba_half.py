@@ -88,7 +88,7 @@ class TestEachConversionIsExact:
 
 
 @each_dtype
-@pytest.mark.parametrize("operation", ["x + y", "x * y", "x / y", "np.sqrt(x)", "-x"])
+@pytest.mark.parametrize("operation", ["x + y", "x / y", "np.sqrt(x)"])
 def test_elementary_operations_have_the_bits_of_jnp(dtype, operation):
     x, y = pairs(dtype)
     got = numba_kernel(elementwise(operation.replace("x", "x[i]").replace("y", "y[i]")), Spec(x.shape, dtype))(x, y)
@@ -101,9 +101,7 @@ KERNELS = {
     "arrays": ["out[:] = np.sqrt(np.abs(x)) * y + 1"],
     "float, int and a power": ["for i in range(x.size):", "    out[i] = float(x[i]) + int(y[i]) + x[i] ** 2"],
     "a sum is a float32": ["total = x.dtype.type(0)", "for each in x:", "    total += each", "out[:] = total / x.size"],
-    "functions of math": ["for i in range(x.size):", "    out[i] = np.exp(x[i]) - round(y[i]) + np.sign(x[i])"],
     "a tuple in a parallel loop": ["t = x[0], y[0]", "for i in numba.prange(x.size):", "    out[i] = x[i] + t[1]"],
-    "a number in a parallel loop": ["first = x[0]", "for i in numba.prange(x.size):", "    out[i] = x[i] + first"],
     "a reduction": ["total = x[0] * 0", "for i in numba.prange(x.size):", "    total += x[i]", "out[:] = round(total)"],
     "reductions of arrays": ["out[:] = np.exp(x - x.max()) * y.min()"],
 }  # fmt: skip
@@ -163,11 +161,3 @@ def test_a_dtype_of_jax_in_a_kernel_is_refused_with_the_cure():
 
     with pytest.raises(KernelCompileError, match=r"Write x\.dtype\.type\(value\)"):
         numba_kernel(kernel, Spec((4,), jnp.bfloat16))(x)
-
-
-def test_an_exception_shows_the_number():
-    x = jnp.full(4, 1.5, jnp.bfloat16)
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"ValueError.*1\.5"):
-        jax.block_until_ready(
-            numba_kernel(kernel_of("out[0] = x[0]; raise ValueError('found', x[0])"), Spec((4,), x.dtype))(x, x)
-        )

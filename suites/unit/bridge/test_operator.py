@@ -1,6 +1,8 @@
 """Checks how operators register kernels, choose one, and run it: in eager calls, programs and copies."""
 
 import copy
+import dataclasses
+import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,6 +23,7 @@ from bridge import (
     use_backend,
 )
 from suites.unit.bridge import kernels, warp_kernels
+from suites.unit.bridge.kernels import like
 
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(4.0)
@@ -49,10 +52,6 @@ def plain(outs, factor=1.0, **_):
     return lambda x: (x * factor).astype(outs[0].dtype)
 
 
-def like(x, **_):
-    return Spec(x.shape, x.dtype)
-
-
 def operator(generator=plain, outs=like, **options):
     op = XLACustomKernel("scale", outs, **options)
     op.def_jnp_kernel(generator)
@@ -74,8 +73,6 @@ def traced():
 
 
 DEFAULTS = {
-    "the first": (["numba", "other"], "numba"),
-    "jnp to Warp": (["jnp", "warp"], "warp"),
     "Warp to Numba": (["warp", "numba"], "numba"),
     "the first of several takes its place": (["warp", "numba", "other"], "numba"),
     "as default it stays": (["warp!", "numba"], "warp"),
@@ -216,3 +213,33 @@ class TestEager:
                 op(X, outs=Spec((4.0,), jnp.float32))
             with pytest.raises(SignatureError, match="outs is missing"):
                 op(X)
+
+
+NUMBER = Spec((), np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    first: object
+    second: object = 0
+
+
+@pytest.mark.parametrize("contain", [lambda v: v, lambda v: (v,), Record])
+def test_no_call_gets_the_program_of_another_value(contain):
+    """Not from the parameters of a call, nor from a configuration."""
+    made = []
+
+    def generator(outs, value):
+        made.append(value)
+        return lambda: jnp.float32(hash(repr(value)) % 1000)
+
+    op = XLACustomKernel("written")
+    op.def_kernel("mine", "cpu", generator)
+    values = [contain(value) for value in (0.0, -0.0, 1, True, 1.0, np.float32(1), math.nan)]
+    texts = [hash(repr(value)) % 1000 for value in values]
+    assert [int(op(outs=NUMBER, value=value)) for value in values * 2] == texts * 2
+    assert len(made) == 7
+    assert [int(jax.jit(lambda value=value: op(outs=NUMBER, value=value))()) for value in values] == texts
+    for value, text in zip(values, texts, strict=True):
+        op.def_kernel("mine", "cpu", generator, configurations={"only": {"value": value}})
+        assert op(outs=NUMBER) == text

@@ -13,6 +13,7 @@ import bridge
 from bridge import KernelTypeError
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import kernels, warp_kernels
+from suites.unit.bridge.kernels import like
 from suites.unit.processes import output
 
 cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
@@ -26,10 +27,6 @@ def launch(x: warp_kernels.VECTOR, out: warp_kernels.VECTOR):
 
 def generator(outs):
     return bridge.numba_kernel(kernels.double, outs[0])
-
-
-def like(x):
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
 def operator():

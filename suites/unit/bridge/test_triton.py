@@ -29,12 +29,6 @@ def scale(x, out, factor, n, BLOCK: "tl.constexpr" = 256):
 
 
 @triton.jit
-def total(x, out, n, BLOCK: "tl.constexpr"):
-    i = tl.arange(0, BLOCK)
-    tl.store(out, tl.sum(tl.load(x + i, i < n, other=0), axis=0))
-
-
-@triton.jit
 def product(a, b, out, SIDE: "tl.constexpr"):
     at = tl.arange(0, SIDE)[:, None] * SIDE + tl.arange(0, SIDE)[None, :]
     tl.store(out + at, tl.dot(tl.load(a + at), tl.load(b + at), input_precision="ieee"))

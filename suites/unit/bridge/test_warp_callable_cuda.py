@@ -30,6 +30,7 @@ from suites.unit.bridge.entries import call_in
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 from suites.unit.bridge.test_device_plan import Recorder
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, RIGHT, X
+from suites.unit.bridge.test_warp_calls import distance
 
 PLATFORM = "cuda" if HAS_GPU else "cpu"
 
@@ -130,13 +131,13 @@ def test_what_launches_alone_cannot_do_is_called_in_python(stand_in):
 
 
 def test_a_machine_without_a_gpu_exports_the_same_call_each_time():
-    programs = (cases.exported(fresh(cases.fills_and_copies), X, platforms=["cuda"]).mlir_module() for _ in range(2))
+    programs = (cases.exported(fresh(cases.spreads), X, platforms=["cuda"]).mlir_module() for _ in range(2))
     one, other = (re.findall(r"@bridge_cuda\(.*", program) for program in programs)
     assert one == other != []
 
 
 def test_memory_of_the_cpu_is_refused_on_cuda():
     mesh = wp.Mesh(wp.zeros(3, dtype=wp.vec3, device="cpu"), wp.array([0, 1, 2], dtype=int, device="cpu"))
-    call = jax.jit(lambda points: jax_kernel(cases.distance)(mesh, points))
+    call = jax.jit(lambda points: jax_kernel(distance)(mesh, points))
     with pytest.raises(PlatformError, match="lowered for cuda, but uses a Mesh on Warp's device cpu"):
         call.trace(jnp.ones((2, 3))).lower(lowering_platforms=("cuda",))

@@ -3,14 +3,12 @@
 The launches are packed for Warp's CPU device: the same memory but for the machine code's address.
 """
 
-import contextlib
 from types import SimpleNamespace
 
 import pytest
 
 from bridge import LaunchError
 from bridge.cuda.launch_shape import LaunchShape
-from bridge.ffi.cuda import driver
 from bridge.languages.warp import cuda_plan as device
 from bridge.languages.warp.generated import PackedLaunch, generated
 from bridge.languages.warp.operations import Layout
@@ -71,27 +69,9 @@ def test_only_tiles_that_promise_it_need_aligned_arrays(aligned):
     assert device.alignments_of([generated(tiled, "cuda", 64).source], 2) == [16, 16] * aligned
 
 
-class TestChecks:
-    """What is found out when a kernel has been loaded on the devices."""
-
-    @pytest.fixture
-    def shape(self, monkeypatch):
-        monkeypatch.setattr(driver, "current", lambda ordinal: contextlib.nullcontext())
-        monkeypatch.setattr(device, "check_launch", lambda *_: None)
-
-        def of(backward, **hooks):
-            code = SimpleNamespace(kernel=SimpleNamespace(key="k", grid_stride=True), threads=128)
-            one = PackedLaunch(None, SimpleNamespace(**hooks), 1, b"", Layout((), (), ()), ())
-            made = device.device_launch(code, (100, 3), backward, {0: one, 1: one})
-            return made.grid, made.block, made.shared_bytes
-
-        return of
-
-    def test_the_launch_has_the_block_and_the_shared_memory_that_warp_compiled(self, shape):
-        hooks = {"forward_smem_bytes": 1000, "backward_smem_bytes": 3000}
-        for backward, shared in ((False, 1000), (True, 3000)):
-            assert shape(backward, **hooks) == ((3, 1, 1), (128, 1, 1), shared)
-
-    def test_a_launch_in_the_deterministic_mode_is_refused(self, shape):
-        with pytest.raises(LaunchError, match="Warp's deterministic mode"):
-            shape(False, det_launch_meta=SimpleNamespace(needs_deterministic=True))
+def test_a_launch_in_the_deterministic_mode_is_refused():
+    code = SimpleNamespace(kernel=SimpleNamespace(key="k", grid_stride=True), threads=128)
+    hooks = SimpleNamespace(det_launch_meta=SimpleNamespace(needs_deterministic=True))
+    one = PackedLaunch(None, hooks, 1, b"", Layout((), (), ()), ())
+    with pytest.raises(LaunchError, match="Warp's deterministic mode"):
+        device.device_launch(code, (100, 3), False, {0: one, 1: one})

@@ -71,7 +71,6 @@ OF_VECTORS = {
         evens, lambda factor, x: [x.at[::2].set(factor[::2] ** 2)], random(33, seed=1),
     ),
     "the largest value": (largest, lambda x, most: [jnp.maximum(most, x.max())], np.zeros(1)),
-    "the largest value was there": (largest, lambda x, most: [jnp.maximum(most, x.max())], np.full(1, 9.0)),
     "stored over": (twice, lambda x: [jnp.sin(x)]),
     "an output that is read back": (reads_output, lambda x: [x**2, x**3]),
     "one that is read back and not used": (lambda x: reads_output(x)[1:], lambda x: [x**3]),

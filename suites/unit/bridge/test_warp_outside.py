@@ -217,7 +217,7 @@ def test_what_cannot_be_done_is_said_in_one_line():
         exported(warp_callable(through_scratch), X)
     with pytest.raises(RecordingError, match=r"passes a graph to warp\.capture_if or warp\.capture_while"):
         warp_callable(gives_a_graph)(X)
-    mesh = jax.make_mesh((4,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    mesh = jax.make_mesh((4,), ("d",), devices=jax.devices("cpu")[:4], axis_types=(jax.sharding.AxisType.Auto,))
     rows = jax.device_put(jnp.stack([X] * 4), jax.NamedSharding(mesh, jax.P("d")))
     with pytest.raises(PlatformError, match=r"^through_scratch cannot run on 4 devices: it writes to arrays that were"):
         jax.jit(jax.vmap(warp_callable(through_scratch)))(rows)

@@ -14,6 +14,7 @@ import pytest
 
 import bridge
 from suites.kernels.warp.blocks import wp
+from suites.unit.bridge.kernels import like
 
 X = jnp.arange(4.0)
 VECTOR = wp.array(dtype=float)
@@ -52,10 +53,6 @@ def launcher(n):
 @numba.njit
 def first(x, out):
     out[:] = x[: out.size]
-
-
-def like(x):
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
 def operator(generator):

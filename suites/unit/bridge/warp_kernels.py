@@ -47,12 +47,6 @@ REVERSE = {
 """An instance of :func:`reverse` for each, with concrete annotations; all are compiled together."""
 
 
-@forward_only
-def index4(x: wp.array4d(dtype=int), out: wp.array4d(dtype=int)):
-    i, j, k, m = wp.tid()
-    out[i, j, k, m] = 10000 * x[i, j, k, m] + 1000 * i + 100 * j + 10 * k + m
-
-
 # Values.
 
 

@@ -1,15 +1,13 @@
 """The Python of the README and of the site runs, each page in a process of its own."""
 
 import importlib.util
-import os
 import shutil
-import subprocess
-import sys
 
 import jax
 import pytest
 
 from suites.unit.docs.pages import PAGES, PROJECT, blocks
+from suites.unit.processes import output
 
 pages = pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
 
@@ -28,21 +26,9 @@ def run(scripts, folder, platforms):
     names = [f"example_{number}.py" for number in range(len(scripts))]
     for name, script in zip(names, scripts, strict=True):
         (folder / name).write_text(script, encoding="utf-8")  # Warp reads the source of a kernel from its file
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", RUN_EACH, *names],
-        cwd=folder,
-        env={
-            **os.environ,
-            "JAX_PLATFORMS": platforms,
-            "KERNEL_BRIDGE_RUNS": "runs",
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT), *sys.path])),
-            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # this process may hold most of a GPU's memory
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    # This process may hold most of a GPU's memory.
+    variables = {"KERNEL_BRIDGE_RUNS": "runs", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    output("-W", "error", "-c", RUN_EACH, *names, cwd=folder, JAX_PLATFORMS=platforms, **variables)
 
 
 def script_of(chosen):

@@ -1,11 +1,16 @@
-"""Links into the repository lead to files and headings that exist; Sphinx checks the links between the site's pages."""
+"""The pages are complete, name no path of a machine, and their links lead to files and headings that exist.
+
+Sphinx checks the links between the pages of the site.
+"""
 
 import re
 import subprocess
 
 import pytest
 
-from suites.unit.docs.pages import PAGES, PROJECT, anchors, links
+import bridge
+from bridge.table import LANGUAGES
+from suites.unit.docs.pages import PAGES, PROJECT, anchors, links, read
 
 OTHERS = (PROJECT / "CHANGELOG.md", PROJECT / "reports" / "published" / "README.md")
 
@@ -46,3 +51,20 @@ def test_nothing_names_an_address_or_a_package_of_ours_that_nobody_has_registere
     # A requirement with an address behind @ is installed from there.
     own = ("suites/unit/docs/test_links.py", "reports/published/")
     assert [line for line in found if not line.startswith(own) and " @ " not in line] == []
+
+
+def test_every_public_name_of_the_bridge_has_an_entry():
+    entries = re.findall(
+        r"^\.\. auto(?!module)\w+:: bridge\.(\w+)$", read(PROJECT / "docs/api/bridge.md"), re.MULTILINE
+    )
+    listed = {each.function for each in LANGUAGES.values()} | {name for name in bridge.__all__ if _is_error(name)}
+    assert sorted(entries) == sorted(set(bridge.__all__) - listed)
+
+
+def _is_error(name):
+    return isinstance(getattr(bridge, name), type) and issubclass(getattr(bridge, name), Exception)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_names_no_path_of_a_machine(page):
+    assert not re.search(r"(?<![\w/])/(home|root|tmp|opt|usr|work|Users)/", read(page))

@@ -18,7 +18,7 @@ from reports.web.charts import roof_points, spec_of
 from reports.web.headlines import comparisons
 from reports.web.run_choice import choose
 from suites.commands.command_line import main
-from suites.unit.reports.builders import GPU, make_cell, make_record, make_timing
+from suites.unit.reports.builders import GPU, make_cell, make_record
 from suites.unit.reports.page_runs import (
     checked_records,
     nasty_records,
@@ -312,16 +312,6 @@ def test_the_fastest_of_a_row_is_marked_and_a_tie_is_said(tmp_path, times, faste
     assert ("Kernels that beat jnp" in text) == ("jnp" in times)
     if "jnp" not in times:
         assert found["warp"][1] == "1.50", "times are divided by those of the fastest"
-
-
-def test_the_least_times_of_two_processes_are_not_proof(tmp_path):
-    records = [
-        make_record(make_cell(backend=name), run=run_of("times"), timing=make_timing(time, across=[1, 1.01]))
-        for name, time in (("jnp", 2e3), ("numba", 1e3))
-    ]
-    text = page_of_runs(saved(tmp_path / "two.jsonl", records))
-    assert ">numba?</td>" in text
-    assert "winner" not in re.sub("<style.*?</style>", "", text, flags=re.DOTALL)
 
 
 def test_another_library_or_a_backend_without_a_size_is_not_called_fastest(tmp_path):

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reports import load_run
 from reports.pages.run_page import list_page, page_of
-from reports.records.run_file import load_run
+from reports.records.codec import decode, encode
 from reports.render import markdown, terminal
 from reports.render.layout import Column, Style, Table, Text
+from reports.render.terminal import render
 from reports.render.units import (
     ABSENT,
     count_text,
@@ -153,3 +155,24 @@ def test_a_range_is_in_the_unit_of_its_median_and_a_rate_in_a_fitting_one():
     assert time_range_text(999.0, 1010.0, 1001.0) == "0.999\N{EN DASH}1.01"
     assert time_range_text(1.2e6, 1.3e6, 1.25e6) == "1.20\N{EN DASH}1.30"
     assert [rate_text(rate, "B/s") for rate in (4.02e12, 0.5)] == ["4.02 TB/s", "0.500 B/s"]
+
+
+# Published runs, which older versions wrote: each is read, shown, and can be written again.
+
+
+RUNS = sorted((PROJECT / "reports" / "published").glob("*/*.jsonl.gz"))
+
+
+@pytest.mark.parametrize("file", RUNS, ids=lambda file: f"{file.parent.name}-{file.name.partition('.')[0]}")
+def test_a_published_run_is_readable_and_has_a_page(file):
+    run = load_run(file)
+    assert (run.problems, run.is_complete) == ([], True)
+    assert run.run_id == file.name.partition(".")[0]
+    page = page_of(run.records)
+    assert len(page.frame) == len({record.cell.key for record in run.records})
+    assert render(page.tables)
+    assert decode(encode(run.records[0])) == run.records[0]
+
+
+def test_there_are_published_runs():
+    assert len(RUNS) >= 10

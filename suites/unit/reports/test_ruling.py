@@ -5,7 +5,8 @@ import datetime
 
 import pytest
 
-from reports.gate.policy import Allowed, Policy
+from reports.errors import PolicyError
+from reports.gate.policy import Allowed, Policy, find_policy, parse_policy
 from reports.gate.ruling import Effect, decide_gate
 from reports.options import Exit
 from reports.pages.compare import Comparison
@@ -47,7 +48,6 @@ def decided(*comparisons, **options):
     ("facts", "effect", "code"),
     [
         ({"verdict": Verdict.SAME}, Effect.PASSES, Exit.FINE),
-        ({"verdict": Verdict.NEW}, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.UNSURE, "code": Code.SMALL}, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.SLOWER}, Effect.FAILS, Exit.WRONG),
         (WRONG, Effect.FAILS, Exit.WRONG),
@@ -55,7 +55,6 @@ def decided(*comparisons, **options):
         (FIXED, Effect.PASSES, Exit.FINE),
         ({"verdict": Verdict.UNSURE}, Effect.UNSURE, Exit.COULD_NOT_RUN),
         ({"verdict": Verdict.MISSING}, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
-        ({"verdict": Verdict.NOT_COMPARABLE}, Effect.UNDECIDED, Exit.COULD_NOT_RUN),
         ({"verdict": Verdict.NOT_COMPARABLE, "code": Code.SKIPPED, "head": Status.SKIPPED}, Effect.IDLE, Exit.FINE),
     ],
 )  # fmt: skip
@@ -86,7 +85,6 @@ def test_a_share_of_the_cells_may_stay_unsure(unsure, most, code):
         (1.04, 0.8, 1.3, Effect.UNSURE, Exit.FINE),
         (1.3, 0.9, 1.9, Effect.SUSPECT, Exit.COULD_NOT_RUN),
         (3.0, None, None, Effect.SUSPECT, Exit.COULD_NOT_RUN),
-        (0.7, 0.4, 1.05, Effect.PASSES, Exit.FINE),
     ],
 )
 def test_an_unsure_cell_beyond_the_large_effect_never_passes(ratio, low, high, effect, code):
@@ -147,3 +145,79 @@ def test_an_entry_counts_to_the_end_of_its_last_day(until, code):
     assert decision.exit is code
     if code is Exit.WRONG:
         assert decision.notes[1:] == ("the entry '*' (known, until 2026-11-21) expired 1 day ago: it excuses nothing",)
+
+
+# What a pyproject.toml may say, and how mistakes are told.
+
+
+ENTRY = '{cell = "add-*", reason = "more exact", until = 2026-12-31}'
+
+
+def parsed(table):
+    return parse_policy(f"[tool.kernel-bridge.gate]\n{table}\n")
+
+
+def test_every_key_is_read():
+    policy = parsed(
+        'base = "origin/main"\noperators = ["my_ops.py"]\nsmallest = {cpu = 0.05, cuda = 0.015}\nlarge = {cpu = 0.2}\n'
+        "false-discovery-rate = 0.01\nminutes = 20\nmost-unsure = 0\n"
+        f"allow = [{ENTRY}]"
+    )
+    assert policy.base == "origin/main"
+    assert policy.operators == ("my_ops.py",)
+    assert policy.smallest == {"cpu": 0.05, "cuda": 0.015}
+    assert policy.large == {"cpu": 0.2}
+    assert (policy.false_discovery_rate, policy.minutes, policy.most_unsure) == (0.01, 20, 0)
+    (entry,) = policy.allow
+    assert (entry.cell, entry.reason, entry.until) == ("add-*", "more exact", datetime.date(2026, 12, 31))
+
+
+def test_a_file_without_the_table_has_no_policy():
+    assert parse_policy("[project]\nname = 'x'\n") is None
+    assert parse_policy("[tool.other]\ngate = 1\n") is None
+    assert parse_policy("tool = 1\n") is None
+    assert parse_policy("[tool.kernel-bridge]\n") == parsed("") == Policy()
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("minutes = 0", "Expected `float` > 0.0 - at `gate.minutes`"),
+        ("allow = [{cell = 'a', until = 2026-12-31}]", "missing required field `reason` - at `gate.allow[0]`"),
+        (f"allow = [{ENTRY}, {{cell = 'a', reason = ' ', until = 2026-12-31}}]", "at `gate.allow[1].reason`"),
+        ("[tool.kernel-bridge.gates]", "unknown field `gates`"),
+        ("minutes = ", "is not TOML: "),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_that_says_where_and_what(table, words):
+    with pytest.raises(PolicyError) as caught:
+        parsed(table)
+    said = str(caught.value)
+    assert words in said
+    assert "The keys of [tool.kernel-bridge.gate] are base, " in said or "TOML" in words
+    assert said.startswith("pyproject.toml: ")
+    assert "\n" not in said
+
+
+def test_the_nearest_table_counts_and_paths_begin_there(tmp_path):
+    inner = tmp_path / "project" / "deep"
+    inner.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("[tool.kernel-bridge.gate]\nminutes = 1\n")
+    (tmp_path / "project" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    policy, home = find_policy(inner)
+    assert (policy.minutes, home) == (1, tmp_path)
+    (tmp_path / "project" / "pyproject.toml").write_text("[tool.kernel-bridge.gate]\nminutes = 2\n")
+    policy, home = find_policy(inner)
+    assert (policy.minutes, home) == (2, tmp_path / "project")
+    (inner / "pyproject.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(PolicyError, match=r"pyproject.toml: cannot be read"):
+        find_policy(inner)
+
+
+def test_a_pattern_fits_the_id_of_a_cell_and_its_parameters():
+    cell = make_cell(platform="cuda", params={"cache": "cold"})
+    fitting = ["lif_step-numba-f32-4096-cuda", "lif_step-*", "*-cuda", "*-cold"]
+    patterns = [*fitting, "*-hot", "lif_step", "LIF_step-*", "lif_step-numba-f32-4096"]
+    entries = [f"{{cell = '{pattern}', reason = 'why', until = 2026-12-31}}" for pattern in patterns]
+    found = parsed(f"allow = [{', '.join(entries)}]").allow
+    assert [entry.cell for entry in found if entry.fits(cell)] == fitting

@@ -144,13 +144,6 @@ def test_without_a_run_that_can_be_compared_the_error_says_why(tmp_path):
         find_run("latest", tmp_path / "none")
 
 
-def test_a_part_of_a_suite_is_recorded_and_what_is_none_is_refused():
-    assert [make_run(part=part).part for part in ("3/8", "1/1", "8/8")] == ["3/8", "1/1", "8/8"]
-    for part in ("0/8", "9/8", "3", "a/8", "3/", "-1/8", "3/8/9", "٣/8"):
-        with pytest.raises(RecordError, match="expected"):
-            make_run(part=part)
-
-
 FULL = """
 import resource, signal, sys
 from pathlib import Path

@@ -110,10 +110,8 @@ def test_an_impossible_bandwidth_is_flagged(cache, best, words):
          "no ratio: timed by wall, jnp by cupti (lif_step-numba"),
         ([make_record(make_cell(backend="jnp")), make_record(timing=make_timing(processes=[UNSTEADY] * 5))],
          "no ratio: the program around the calls takes most of the time of the kernel (lif_step-numba"),
-        ([make_record(remarks="two passes by design")], "lif_step: two passes by design"),
         ([make_record(make_cell(size=size), status=Status.SKIPPED, reason="no float16") for size in range(1, 6)],
          "SKIPPED numba: no float16 (5 cells: lif_step-numba-f32-1-cpu, "),
-        ([make_record()], "method: wall, cache cold; 5 processes"),
         ([make_record()], "20261120T190102-3f2a, profile quick, started 2026-11-20T19:01:02+00:00, commit 0123456789"),
     ],
 )  # fmt: skip

@@ -48,17 +48,6 @@ def exclusive_or(a, b, out):
         out[i] = a[i] ^ b[i]
 
 
-@numba.njit
-def sine_cosine(x, sine, cosine):
-    for i in range(x.size):
-        sine[i], cosine[i] = np.sin(x[i]), np.cos(x[i])
-
-
-@numba.njit
-def total(x, out):
-    out[()] = x.sum()
-
-
 @wp.kernel
 def twice(x: wp.array(dtype=typing.Any), out: wp.array(dtype=typing.Any)):
     i = wp.tid()
@@ -97,8 +86,6 @@ OPERATORS = [
         kernels={"numba": exclusive_or},
         dtypes=["bool", np.uint8, jnp.int32],
     ),
-    Operator(name="sine_cosine", reference=lambda x: (jnp.sin(x), jnp.cos(x)), kernels={"numba": sine_cosine}),
-    Operator(name="total", reference=jnp.sum, kernels={"numba": total}),
     Operator(
         name="twice",
         reference=lambda x: x + x,

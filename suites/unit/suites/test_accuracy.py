@@ -37,10 +37,8 @@ def test_one_wrong_element_is_found_and_named():
     ("got", "true", "what"),
     [
         ([1, np.nan], [1, 2], "NaN"),
-        ([1, 2], [1, np.nan], "NaN"),
         ([1, np.inf], [1, 2], "infinity"),
         ([1, 2], [1, np.inf], "infinity"),
-        ([1, -np.inf], [1, np.inf], "infinity"),
         ([1, np.inf], [1, np.nan], "NaN"),
     ],
 )

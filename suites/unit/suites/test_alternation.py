@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reports import CellResult, ProcessTimes, RunUnwritable, RunWriter, Status, Timing, load_run
+from reports import CellResult, ProcessTimes, Status, Timing, load_run
 from reports.cli import comparison_page
 from reports.judgement import judge
 from reports.options import Exit
@@ -170,21 +170,6 @@ def test_a_selection_that_only_head_has_is_new_and_no_error(tmp_path):
     assert [table.title.partition(" of")[0] for table in page.tables] == ["Comparison"]
 
 
-def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path, monkeypatch):
-    fake, append = Fake({"base": cells("add"), "head": cells("add")}), RunWriter.append
-
-    def refuse(self, result):
-        if fake.waves == 3:
-            raise RunUnwritable("no space left on device")
-        return append(self, result)
-
-    monkeypatch.setattr(RunWriter, "append", refuse)
-    with pytest.raises(RevisionError, match=r"^not recorded: no space left on device; what was timed before is in "):
-        run(fake, tmp_path)
-    assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl", ".jsonl"]
-    assert [len(found) for path in tmp_path.iterdir() for found in blocks(path).values()] == [4, 4]
-
-
 def test_the_runs_name_their_commits_and_each_other(tmp_path):
     own = cells("add")
     measured = run(Fake({"base": own, "head": own}), tmp_path)
@@ -209,23 +194,6 @@ def test_the_time_ends_a_wave_between_two_contests_but_not_before_four_processes
     measured = run(fake, tmp_path, seconds=100.0)
     assert fake.waves == 3, "the third wave took longer than the ones before"
     assert {len(found) for found in blocks(measured.head.path).values()} == {4, 6}, "what it finished counts"
-
-
-def test_a_process_that_is_lost_to_noise_is_lost_alone(tmp_path):
-    fake = Fake({"base": cells("add"), "head": cells("add")})
-    real = fake.time
-
-    def without_one(contest, seconds, turns):
-        found = real(contest, seconds, turns)
-        if fake.waves == 2:
-            found["head"][0].processes[0] = failed(found["head"][0].cell, Status.PASSED)
-        return found
-
-    fake.time = without_one
-    measured = run(fake, tmp_path)
-    (base,), (head,) = (blocks(each.path).values() for each in (measured.base, measured.head))
-    assert set(base) == {0, 1, 2, 3, 4, 5}
-    assert set(head) == {0, 1, 3, 4, 5}, "its partner has no pair, the others keep theirs"
 
 
 def test_a_cell_that_fails_in_one_wave_has_failed(tmp_path):
@@ -253,15 +221,3 @@ def test_what_was_timed_before_an_error_is_an_incomplete_run(tmp_path, error):
         assert {len(found) for found in blocks(path).values()} == {4}
     if isinstance(error, PoolError):
         assert str(caught.value).startswith("a timing process was lost; what was timed before is in ")
-
-
-def test_an_error_before_the_first_time_records_nothing(tmp_path):
-    fake = Fake({"base": cells("add"), "head": cells("add")})
-
-    def refuse():
-        raise PoolError("no such device")
-
-    fake.open = refuse
-    with pytest.raises(RevisionError, match=r"^no such device$"):
-        run(fake, tmp_path)
-    assert list(tmp_path.iterdir()) == []

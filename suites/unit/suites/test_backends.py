@@ -1,5 +1,6 @@
 """Backends accept bare kernels: their launch has a thread per element of the first output."""
 
+import pickle
 from pathlib import Path
 
 import jax
@@ -7,10 +8,9 @@ import numpy as np
 import pytest
 import warp as wp
 
-from suites import RawKernel, WarpKernel, backends
+from suites import Backend, OperatorError, RawKernel, WarpKernel, backends, register_backend
 from suites.backends import BACKENDS, numba_cuda, numba_cuda_mlir
 from suites.declare.acceptance import accepted
-from suites.errors import OperatorError
 from suites.kernels.numba_cuda.blocks import MISSING, cuda, roomy_kernel
 from suites.unit.processes import output
 
@@ -77,7 +77,6 @@ def test_warp():
 
 
 CUDA = {
-    "pointers": ("(const float* x, float* out)", ("float32", "float32"), ()),
     "size": ("(const double *x, double *__restrict__ out, long long n)", ("float64", "float64"), (np.int64(6),)),
     "int_size": (
         "(float const* x, const int32_t* i, unsigned char* out, int n)",
@@ -85,7 +84,6 @@ CUDA = {
         (np.int32(6),),
     ),
     "unknown_type": ("(const half* x, half* out, size_t n)", (None, None), (np.uint64(6),)),
-    "line_breaks": ("(\n  const unsigned long long* x,  // input\n  bool* out\n)", ("uint64", "bool"), ()),
 }
 
 
@@ -134,3 +132,84 @@ class TestNumbaCudaMlir:
         assert roomy.targetoptions["launch_bounds"] == (256, 2)
         assert roomy.py_func(0, 0) == 2
         assert numba_cuda_mlir.ported(roomy) is roomy
+
+
+# A user adds a kernel language in one file: a toy here, arithmetic as text, which ``test_validation`` validates.
+
+
+LANGUAGE = '''
+"""Adds the backend ``formula``: arithmetic on arrays, as text."""
+
+from dataclasses import dataclass
+
+import jax
+
+from suites import Backend, Kernel, register_backend
+
+
+@dataclass(frozen=True)
+class Formula(Kernel):
+    text: str
+
+    def build(self, inputs, outs):
+        names = "xyz"[: len(inputs)]
+        return jax.jit(lambda *arrays: [eval(self.text, dict(zip(names, arrays)))])
+
+
+def accept(kernel):
+    if isinstance(kernel, Formula):
+        return kernel
+    return Formula(kernel) if isinstance(kernel, str) and "x" in kernel else None
+
+
+register_backend(
+    Backend(
+        id="formula",
+        targets={"cpu": None},
+        accept=accept,
+        expected="arithmetic of x, y and z as text",
+        cure="Write it with x.",
+        missing_dtypes={"float16": "formulas have no float16"},
+    )
+)
+'''
+OPERATORS = """
+import formula_language
+from suites import Operator
+
+RIGHT = Operator(
+    name="polynomial",
+    reference=lambda x, y: x * x + y,
+    kernels={"formula": "x * x + y"},
+    dtypes=("float32", "float16"),
+)
+WRONG = Operator(name="difference", reference=lambda x, y: x - y, kernels={"formula": "y - x"}, dtypes="float32")
+"""
+
+
+def _nothing(**changes):
+    facts = {"id": "nothing", "targets": {"cpu": None}, "accept": lambda kernel: None, "expected": "it", "cure": "Go."}
+    return Backend(**(facts | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id": "numba"}, "Backend 'numba': the id is taken .registered: jnp, numba, "),
+        ({"id": "My-C"}, "Backend: id is 'My-C', expected lower case letters, digits and _."),
+        ({"targets": {"gpu": None}}, r"Backend 'nothing': targets has \['gpu'\], expected 'cpu', 'cuda' or both."),
+        ({"targets": {}}, r"Backend 'nothing': targets has \[\], expected 'cpu', 'cuda' or both."),
+    ],
+)
+def test_a_backend_that_makes_no_sense_is_refused(changes, message):
+    before = list(BACKENDS.values())
+    with pytest.raises(OperatorError, match=message):
+        register_backend(_nothing(**changes))
+    assert list(BACKENDS.values()) == before
+
+
+def test_backends_are_found_by_name_and_stay_themselves_in_other_processes():
+    assert all(BACKENDS[backend.id] is backend for backend in BACKENDS.values())
+    assert all(pickle.loads(pickle.dumps(backend)) is backend for backend in BACKENDS.values())
+    with pytest.raises(OperatorError, match=r"no backend .* .nothing. in this process .* Import the file"):
+        pickle.loads(pickle.dumps(_nothing()))

@@ -1,7 +1,6 @@
 """A timing session loses no cell: whatever a kernel does to its process, each cell has a record."""
 
 import re
-import sys
 from pathlib import Path
 
 from reports import find_run, load_run
@@ -10,7 +9,6 @@ from reports.pages.columns import ratio_to_baseline_text
 from reports.pages.rows import cell_rows
 from reports.render.units import TIMES, ratio_text
 from suites.commands.command_line import main
-from suites.processes import isolation
 
 KERNELS = """\
 import ctypes
@@ -93,12 +91,3 @@ def test_every_cell_has_a_record_whatever_a_kernel_does(folder, capfd):
     assert wrong.startswith("WRONG_VALUE numba: ")
     assert why.startswith("Find out why: kernel-bridge validate ops.py --device cpu --operator crash --operator hang")
     assert last.startswith("10 cells: ")
-
-
-def test_a_new_process_finds_a_project_that_only_the_current_folder_makes_importable(monkeypatch):
-    monkeypatch.chdir(isolation.HERE.parent)
-    root = str(isolation.HERE.parent)
-    monkeypatch.setattr("sys.path", ["", *(path for path in sys.path if path not in ("", root)), root])
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    with isolation.isolated() as (variables, _):
-        assert variables["PYTHONPATH"] == root

@@ -1,6 +1,8 @@
 """Deliberately broken kernels: each must be caught, with the status that says what is wrong with it."""
 
 import contextlib
+import gc
+import weakref
 
 import jax
 import numba
@@ -9,16 +11,17 @@ import pytest
 
 from bridge import numba_kernel
 from reports import Status
+from suites import Operator
 from suites.backends import BACKENDS
 from suites.cells.case import Case
 from suites.checks.judging import call_loops, cell_verdict, memory
 from suites.checks.judging.cell_verdict import judge_kernel, missing_custom_call
 from suites.checks.judging.evidence import CheckFailed
-from suites.declare.operator import Operator
-from suites.guards import guarded_calls, page_faults
+from suites.guards import page_faults
 from suites.guards.guarded_calls import Guards
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.numerics.error_model import exact
+from suites.validate import memory_limit
 
 
 @numba.njit
@@ -135,17 +138,6 @@ def test_a_kernel_whose_calls_go_past_the_guards_is_unchecked(monkeypatch):
     assert judge_kernel(_operator(copy), BACKENDS["numba"], INPUTS).status is Status.UNCHECKED
 
 
-@GUARDED
-def test_a_kernel_is_unchecked_where_there_is_no_memory_for_guards(monkeypatch):
-    def none(*_, **__):
-        raise MemoryError("mmap: no addresses")
-
-    monkeypatch.setattr(guarded_calls, "GuardedRegion", none)
-    verdict = judge_kernel(_operator(copy), BACKENDS["numba"], INPUTS)
-    assert verdict.status is Status.UNCHECKED
-    assert "mmap: no addresses" in verdict.reason
-
-
 @pytest.mark.filterwarnings("ignore:Some donated buffers")
 def test_an_output_of_another_shape_is_refused_before_the_kernel_writes_past_its_end():
     half = numba_kernel(copy, lambda x: jax.ShapeDtypeStruct((x.size // 2,), x.dtype))
@@ -169,3 +161,28 @@ def test_other_contents_lie_at_the_same_addresses(dtype):
             addresses.append([array.unsafe_buffer_pointer() for array in placed])
             assert all(np.array_equal(array, own) for array, own in zip(placed, inputs, strict=True))
     assert addresses[0] == addresses[1] == addresses[2]
+
+
+# A process that checks many operators keeps the memory of one.
+
+
+@pytest.mark.parametrize(("most", "is_kept"), [(0, False), (1 << 60, True)])
+def test_a_process_that_keeps_too_much_forgets_what_it_has_checked(monkeypatch, most, is_kept):
+    monkeypatch.setattr(memory_limit, "LIMIT_BYTES", most)
+    operator = _doubled()
+    inputs = operator.sample("float32", 100, 0)
+    assert judge_kernel(operator, BACKENDS["numba"], inputs, jax.devices("cpu")[0]).status is Status.PASSED
+    kept = weakref.ref(operator)
+    del operator
+    memory_limit.free_memory()
+    gc.collect()
+    assert (kept() is not None) == is_kept
+
+
+def _doubled():
+    @numba.njit
+    def twice(x, out):
+        for i in range(x.size):
+            out[i] = x[i] * 2
+
+    return Operator(name="twice", reference=lambda x: x * 2, kernels={"numba": twice})

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from suites.clients import __main__ as session
-from suites.clients.client import ALL, Client, Edit, client
-from suites.clients.inside import Edits, Outcomes, run_tests
+from suites.clients.client import Client, Edit
+from suites.clients.inside import Edits, Outcomes
 
 ROW = Client(requirements=(), edits=(), tests=(), different={"test_b": "on purpose"})
 
@@ -46,46 +46,3 @@ def test_a_crash_loses_no_outcome_and_what_did_not_run_is_worse(tmp_path):
     own = {"test_a": "passed", "test_c": "passed", "x::test_b": "passed", "test_d": "failed"}
     found = session.Found(own, ours={"test_a": "passed", "x::test_b": "failed"})
     assert (found.worse(ROW), found.failed(ROW)) == (["test_c"], True)
-
-
-@pytest.mark.parametrize(
-    ("found", "failed"),
-    [
-        (session.Found({"test_a": "failed"}, {"test_a": "passed"}), False),
-        (session.Found({"a::test_b": "passed", "t": "passed"}, {"a::test_b": "failed", "t": "passed"}), False),
-        (session.Found(), True),
-        (session.Found(missing="cannot be installed"), False),
-    ],
-    ids=["better", "different on purpose", "nothing ran", "not installed"],
-)
-def test_a_session_fails_if_a_client_is_worse_or_nothing_ran(found, failed):
-    assert found.failed(ROW) is failed
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_sample_is_drawn_from_the_tests_that_are_selected_and_is_the_same_each_time(tmp_path):
-    (tmp_path / "test_many.py").write_text(
-        "import pytest\n@pytest.mark.parametrize('n', [*range(50), *'abcd'])\ndef test_it(n): pass\n"
-    )
-    row = Client((), (), ("-k", "[a] or [b] or [c] or [d]", str(tmp_path / "test_many.py")))
-    drawn = []
-    for number in range(2):
-        outcomes = Outcomes(tmp_path / f"lines{number}", 3)
-        run_tests(row, None, outcomes)
-        lines = [json.loads(line) for line in outcomes.file.read_text().splitlines()]
-        drawn.append([line["test"] for line in lines if "test" in line])
-    assert drawn[0] == drawn[1]
-    assert len(drawn[0]) == 3
-
-
-def test_a_client_that_needs_a_newer_python_says_so(monkeypatch):
-    monkeypatch.setattr(session.shutil, "which", lambda name: None)
-    with pytest.raises(session.Missing, match=r"needs Python 3.99 or newer"):
-        session.python_of(Client((), (), (), python=99))
-
-
-def test_every_row_pins_its_library_and_changes_a_line():
-    for name in ALL:
-        row = client(name)
-        assert "==" in row.requirements[0]
-        assert row.edits

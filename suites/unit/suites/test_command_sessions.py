@@ -16,7 +16,7 @@ import pytest
 from reports import Status, find_run, load_run
 from reports.options import Exit
 from suites.commands.command_line import main
-from suites.unit.processes import environment, output, run
+from suites.unit.processes import environment, output
 from suites.unit.suites.git_repositories import OPERATORS
 
 ONE = ["--processes", "1"]
@@ -102,37 +102,6 @@ def test_an_interrupted_validation_records_no_crash_and_goes_on():
         os.killpg(process.pid, signal.SIGTERM)
         _, errors = process.communicate(timeout=120)
     goes_on(errors, process.returncode)
-
-
-def test_a_killed_validation_is_incomplete_and_goes_on(capsys):
-    with started(*VALIDATE) as process:
-        has_begun()
-        process.kill()
-        process.communicate(timeout=60)
-    assert main(["show", "latest"]) == Exit.COULD_NOT_RUN
-    errors = capsys.readouterr().err
-    assert "INCOMPLETE: " in errors
-    assert " cells are missing: twice-numba-f32-" in errors
-    assert main(["show"]) == Exit.FINE, "an interrupted run stops no list"
-    output("-m", "suites", *VALIDATE, "--resume", "latest")
-    assert main(["show", "latest"]) == Exit.FINE
-    assert load_run(find_run()).begins == 2
-
-
-def test_a_full_disk_ends_a_validation_in_one_line(capsys):
-    """The limit for the size of a file stands for the size of the disk."""
-    program = (
-        "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000));"
-        " sys.argv = ['suites', *sys.argv[1:]]; runpy.run_module('suites', run_name='__main__')"
-    )
-    done = run("-c", program, *VALIDATE, "--", "-k", "eager or compiled or scan or vmap0 or repeat")
-    said = done.stdout + done.stderr
-    assert done.returncode == Exit.COULD_NOT_RUN, said
-    assert "cannot be written: File too large" in said
-    assert "Traceback" not in said
-    assert "INTERNALERROR" not in said
-    assert main(["show", "latest"]) == Exit.COULD_NOT_RUN
-    assert "INCOMPLETE" in capsys.readouterr().err
 
 
 def test_an_operator_without_a_kernel_for_the_device_is_not_fine():

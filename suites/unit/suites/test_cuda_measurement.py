@@ -1,12 +1,14 @@
 """Rounds of a cell on a device that is an imitation: hot and cold, throttled and not."""
 
+import weakref
+
 import jax
 import numpy as np
 import pytest
 
 from reports import RecordError
 from suites.timing import cuda_measurement as module
-from suites.timing.cuda_measurement import CudaMeasurement, ThrottledError
+from suites.timing.cuda_measurement import HOT, CudaMeasurement, InputRotation, InputSets, ThrottledError
 from suites.timing.device_clock import CallTimes
 from suites.timing.gpu import DeviceState
 
@@ -116,3 +118,44 @@ def test_a_double_stays_a_double(cache):
         measurement(cache, 1 << 20, clock, dtype=np.float64).round()
     assert {leaf.dtype.name for result in results for leaf in result} == {"float64"}
     np.testing.assert_array_equal(results[-1][0], 2 * np.arange(64.0))
+
+
+# Hot calls find their data where the call before left it; cold calls are at other addresses, outputs too.
+
+
+def addresses(rotation, calls):
+    inputs, outputs = [], []
+    for _ in range(calls):
+        result = rotation()
+        inputs.append(rotation.last.unsafe_buffer_pointer())
+        outputs.append(result.unsafe_buffer_pointer())
+        del result
+    return inputs, outputs
+
+
+class Watched(InputRotation):
+    """Remembers the input of the last call."""
+
+    def __init__(self, how):
+        def program(x):
+            self.last = x
+            return double(x)
+
+        double = jax.jit(lambda x: 2 * x)
+        super().__init__(program, [jax.device_put(np.arange(1 << 16, dtype=np.float32))], how)
+
+
+def test_cold_calls_take_turns_with_inputs_and_outputs():
+    inputs, outputs = addresses(Watched(InputSets(4, False)), 12)
+    assert len({*inputs}) == 4
+    assert inputs == inputs[:4] * 3
+    for index in range(12 - 4):
+        assert len({*outputs[index : index + 4]}) == 4  # as many calls later at the earliest
+
+
+def test_hot_calls_keep_nothing():
+    rotation = Watched(HOT)
+    inputs, _ = addresses(rotation, 5)
+    assert len({*inputs}) == 1
+    results = [weakref.ref(rotation()) for _ in range(3)]
+    assert [result() for result in results] == [None] * 3

@@ -30,7 +30,7 @@ def _wrong(truth, results):
 # Wrong kernels.
 
 RANDOM = np.random.default_rng(0)
-X, Y = RANDOM.standard_normal((2, 1000)).astype(np.float32)
+X = RANDOM.standard_normal(1000).astype(np.float32)
 
 
 # What is derived, and what is not.
@@ -41,28 +41,20 @@ X, Y = RANDOM.standard_normal((2, 1000)).astype(np.float32)
     "reference",
     [
         pytest.param(jax.nn.softmax, id="softmax"),
-        pytest.param(jax.nn.gelu, id="gelu"),
         pytest.param(lambda x: jax.nn.gelu(x, approximate=False), id="gelu by erf"),
-        pytest.param(jax.nn.softplus, id="softplus"),
-        pytest.param(jax.nn.logsumexp, id="logsumexp"),
         pytest.param(lambda x: (x - x.mean()) * jax.lax.rsqrt(x.var() + 1e-5), id="layer norm"),
         pytest.param(lambda x: jnp.sort(jnp.exp(x)), id="sort"),
-        pytest.param(jnp.median, id="median"),
         pytest.param(lambda x: jax.lax.top_k(x, 3), id="top k"),
-        pytest.param(lambda x: x % 0.7, id="remainder"),
         pytest.param(lambda x: jnp.arctan2(x, x[::-1]) + jnp.sin(30 * x) + jnp.tanh(x), id="angles"),
         pytest.param(lambda x: jnp.abs(x) ** 2.5 + x**-2, id="powers"),
-        pytest.param(lambda x: (x * 100).astype(jnp.int32), id="to integers"),
         pytest.param(lambda x: jnp.sum(jnp.exp(x) > 1.5), id="count"),
         pytest.param(lambda x: jax.lax.scan(lambda c, y: (c * 0.9 + y, c), x[0], x), id="scan"),
         pytest.param(lambda x: jax.lax.fori_loop(0, 5, lambda i, c: c * x + 1, x), id="fori loop"),
         pytest.param(lambda x: jax.lax.associative_scan(jnp.multiply, 1 + x / 100), id="associative scan"),
         pytest.param(lambda x: jax.lax.pad(x, x[0], [(-2, 3, 2)]), id="pad"),
         pytest.param(jax.grad(lambda x: jnp.sum(jnp.tanh(x) ** 2)), id="gradient"),
-        pytest.param(jax.checkpoint(lambda x: jnp.sin(x) * x), id="remat"),
         pytest.param(lambda x: x.at[jnp.arange(3)].set(2 * x[5:8]), id="set"),
         pytest.param(lambda x: {"a": jnp.roll(x, 3) + jnp.pad(x, (1, 2))[1:-2], "b": [jnp.stack([x, x])]}, id="moves"),
-        pytest.param(lambda x: x * jnp.linspace(0, 1, x.size, dtype=x.dtype), id="constants"),
     ],
 )
 def test_bound_is_derived_and_xla_keeps_to_it(reference, dtype):
@@ -263,7 +255,6 @@ def _welford(x):
 
 RUNNING = {
     "variance": (jnp.var, _welford),
-    "mean": (jnp.mean, lambda x: _running_means(x)[-1]),
     "mean by a product": (lambda x: jnp.sum(x) * (1 / x.size), lambda x: _running_means(x)[-1]),
     "means": (lambda x: jnp.cumsum(x) / jnp.arange(1, x.size + 1, dtype=x.dtype), _running_means),
 }
@@ -291,71 +282,12 @@ def test_a_power_whose_truth_happens_to_fit_is_rounded_on_the_way(power, dtype):
     assert judge([result], derived_truth(lambda x: x**power, (x,))).status is Status.PASSED
 
 
-def _rows_of_sums(weights, x):
-    return jax.ops.segment_sum(weights[:, None] * x, np.array([0] * 7 + [1]), 2)
-
-
-def _states(factors, drives):
-    return jax.lax.scan(lambda h, each: (each[0] * h + each[1],) * 2, jnp.zeros((), drives.dtype), (factors, drives))[1]
-
-
-def _states_of_two_halves(factors, drives):
-    """Each half of the steps is combined to one step, with its own factor and drive."""
-    states, state = [], drives.dtype.type(0)
-    half = len(drives) // 2
-    for part in (slice(half), slice(half, None)):
-        product, drive = factors.dtype.type(1), drives.dtype.type(0)
-        for a, b in zip(factors[part], drives[part], strict=True):
-            product, drive = a * product, a * drive + b
-            states.append(product * state + drive)
-        state = states[-1]
-    return np.array(states)
-
-
-def _with(value, size, **places):
-    array = np.full(size, value, np.float32)
-    for place, other in places.items():
-        array[int(place[1:])] = other
-    return array
-
-
-OTHER_ORDERS = {
-    "infinity times zero in another sum": (
-        _rows_of_sums,
-        (_with(1, 8, _7=np.inf), np.stack([_with(-0.59662837, 8), _with(1, 8, _7=0)], axis=1)),
-        lambda weights, x: np.stack([np.cumsum((weights[:, None] * x)[:7], 0)[-1], weights[7] * x[7]]),
-    ),
-    "product of small factors of a large state": (
-        _states,
-        (
-            _with(1, 6, _3=-6.906333e-23, _4=-1.0888803e-14, _5=-1.0508569e-08),
-            _with(1, 6, _1=2.1784099e23, _4=-6.7943972e-30, _5=-2.0965102e-19),
-        ),
-        _states_of_two_halves,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OTHER_ORDERS)
-def test_another_order_is_right_beside_infinities_and_lost_products(name):
-    reference, inputs, kernel = OTHER_ORDERS[name]
-    truth = derived_truth(reference, inputs)
-    with np.errstate(all="ignore"):
-        result = kernel(*inputs)
+def test_a_sum_in_another_order_is_right_beside_infinity_times_zero_in_another_sum():
+    weights, x = np.ones(8, np.float32), np.full(8, -0.59662837, np.float32)
+    weights[7], x[7] = np.inf, 0
+    truth = derived_truth(lambda w, x: jax.ops.segment_sum(w * x, np.array([0] * 7 + [1]), 2), (weights, x))
+    with np.errstate(invalid="ignore"):
+        result = np.stack([np.cumsum(weights[:7] * x[:7])[-1], weights[7] * x[7]])
     assert judge([result], truth).status is Status.PASSED
-    for place in np.argwhere(np.isfinite(result)):
-        wrong = result.copy()
-        wrong[tuple(place)] *= 1.02
-        assert judge([wrong], truth).status.wrong
-
-
-def test_a_convolution_of_terms_beyond_the_range_of_either_sign_has_no_one_right_value():
-    x, w = np.array([1.0, 1e200, 1.0]), np.array([-1e200, 0.0, 1e200])
-    truth = derived_truth(lambda x, w: jnp.convolve(x, w), (x, w), None)
-    for value in (np.inf, np.nan, -np.inf, 0.0):
-        result = np.convolve(x, w)
-        result[~np.isfinite(result)] = value
-        assert judge([result], truth).status is not Status.WRONG_VALUE
-    wrong = np.convolve(x, w)
-    wrong[0] = 7.0
-    assert judge([wrong], truth).status is Status.WRONG_VALUE
+    result[0] *= np.float32(1.02)
+    assert judge([result], truth).status.wrong

@@ -11,7 +11,7 @@ from suites.processes.gpu_lock import GpuLock
 from suites.timing.gpu import POWER_CAP, DeviceManagement, DeviceState, device_management, is_throttled
 from suites.unit.reports.builders import GPU, make_run
 
-USER_CLOCKS, HARDWARE, SOFT_HEAT = 0x2, 0x8, 0x20
+USER_CLOCKS, HARDWARE = 0x2, 0x8
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,6 @@ USER_CLOCKS, HARDWARE, SOFT_HEAT = 0x2, 0x8, 0x20
         (1935, POWER_CAP, False),
         (1700, POWER_CAP, True),
         (1980, HARDWARE, True),
-        (1980, SOFT_HEAT, True),
-        (None, POWER_CAP, False),
     ],
 )
 def test_heat_brake_and_hardware_throttle_and_the_power_limit_if_the_clock_falls(clock, reasons, throttled):

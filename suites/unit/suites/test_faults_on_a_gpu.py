@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import bridge
 from reports import Status, load_run
 from suites.cells.grid import missing_device
 from suites.checks.judging.memory import MULTIPLE, WrittenBeyond, _behind, filled_gpu_memory
@@ -75,56 +74,6 @@ def test_the_other_cells_complete(records):
     others = [record for record in records if record.cell.backend == "numba_cuda"]
     assert others
     assert {record.status for record in others} == {Status.PASSED}, {record.reason for record in others}
-
-
-@pytest.fixture
-def double():
-    cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-
-    @cuda.jit
-    def double(x, out):
-        i = cuda.grid(1)
-        if i < out.size:
-            out[i] = 2 * x[i]
-
-    return double
-
-
-def assert_the_next_call_works(double):
-    x = jnp.arange(1000.0)
-    result = bridge.numba_cuda_kernel(double, jax.ShapeDtypeStruct(x.shape, x.dtype), launch_dims=x.size)(x)
-    np.testing.assert_array_equal(result, 2 * np.arange(1000.0, dtype=np.float32))
-
-
-def test_a_result_that_does_not_fit_is_an_error_of_jax(double):
-    result = jax.ShapeDtypeStruct((TOO_MANY // 4,), jnp.float32)
-    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
-        jax.block_until_ready(bridge.numba_cuda_kernel(double, result, grid=1, block=32)(jnp.ones(TOO_MANY // 2**30)))
-    assert_the_next_call_works(double)
-
-
-def test_local_memory_that_does_not_fit_says_so(double):
-    """CUDA takes local memory for all threads that could run at once: 0.5 MB each are 126 GiB on an H200."""
-    from numba import cuda, float32
-
-    @cuda.jit
-    def spills(x, out):
-        local = cuda.local.array(125_000, float32)
-        i = cuda.grid(1)
-        for k in range(125_000):
-            local[k] = x[(i + k) % x.size]
-        total = float32(0)
-        for k in range(x.size):
-            total += local[int(x[k]) % 125_000]
-        out[i] = total
-
-    (device, *_) = jax.devices("cuda")
-    held = jnp.zeros(int(0.25 * device.memory_stats()["bytes_limit"]), jnp.uint8, device=device)
-    call = bridge.numba_cuda_kernel(spills, jax.ShapeDtypeStruct((32,), jnp.float32), grid=1, block=32)
-    with pytest.raises((jax.errors.JaxRuntimeError, MemoryError), match="CUDA_ERROR_OUT_OF_MEMORY"):
-        jax.block_until_ready(call(jnp.ones(32)))
-    held.delete()
-    assert_the_next_call_works(double)
 
 
 def test_bytes_behind_an_array_are_watched_on_a_gpu():

@@ -1,19 +1,24 @@
 """float16 and bfloat16: declared once, computed in float32, and held to that."""
 
+import dataclasses
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from suites import Operator, in_float32, kind_of
+from reports import Status
+from suites import JaxKernel, Operator, in_float32, kind_of
 from suites.backends import BACKENDS
 from suites.cells.tables import SAMPLES, samples
 from suites.checks.drawn.drawn_inputs import battery
+from suites.checks.judging.cell_verdict import judge_kernel
 from suites.kernels.half_precision import HALVES, wide
 from suites.numerics.verdict import judge
 from suites.ops import operators
 
-SENSELESS = {"nbody"}
+SENSELESS = {"nbody", "matmul_tf32"}
 """Operators on floats that make no sense in 16 bits."""
 
 
@@ -99,3 +104,30 @@ def test_a_product_of_a_reference_is_added_up_in_float32_and_never_tf32(name, dt
     assert inner.count("dot_general[") >= 1
     assert inner.count(f"preferred_element_type={wide(dtype)}") == inner.count("dot_general[")
     assert inner.count("Precision.HIGHEST") >= inner.count("dot_general[") >= len(products)
+
+
+def judged(name, dtype, product, inputs=None):
+    operator = dataclasses.replace(operators()[name], kernels={"numba": JaxKernel(product, calls=0)})
+    return judge_kernel(operator, BACKENDS["numba"], inputs or operator.sample(dtype, 4096, 0)).status
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "status"),
+    [("matmul_tf32", 10, Status.PASSED), ("matmul_tf32", 7, Status.WRONG_VALUE), ("matmul", 10, Status.WRONG_VALUE)],
+)
+def test_a_product_may_lose_bits_where_its_name_says_tf32_and_no_more(name, bits, status):
+    def product(A, B):
+        return jnp.matmul(*(jax.lax.reduce_precision(each, 8, bits) for each in (A, B)), precision="highest")
+
+    whole = operators()["matmul_tf32"].edges(np.dtype("float32"))["eleven_bits"]
+    worst = {judged(name, "float32", product), judged(name, "float32", product, whole)} - {Status.PASSED}
+    assert worst == {status} - {Status.PASSED}
+
+
+@pytest.mark.parametrize(("wide", "status"), [("float32", Status.PASSED), ("bfloat16", Status.WRONG_VALUE)])
+def test_a_product_of_8_bits_is_added_up_in_float32(wide, status):
+    def product(A, B):
+        terms = A.astype("float32")[:, :, None] * B.astype("float32")
+        return functools.reduce(jnp.add, terms.astype(wide).swapaxes(0, 1)).astype("float32")
+
+    assert judged("matmul", "float8_e4m3fn", product) is status

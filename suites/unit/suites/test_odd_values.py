@@ -70,7 +70,7 @@ def try_odd_values(function, documented, examples):
     refused: list[str] = []
 
     @settings(
-        max_examples=examples, deadline=5000, database=None, derandomize=True, phases=[Phase.generate],
+        max_examples=examples, deadline=60_000, database=None, derandomize=True, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(odd_arguments(function))

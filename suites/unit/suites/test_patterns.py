@@ -22,16 +22,12 @@ def _changed(true, place, value):
     [
         (2 * VECTOR, VECTOR, "every element is 2 times the true value"),
         (-VECTOR, VECTOR, "every element has the wrong sign"),
-        (VECTOR + 1, VECTOR, "every element is 1 more than the true value"),
         (0 * VECTOR + 3, VECTOR, "every element is 3.0"),
         (np.roll(VECTOR, 1), VECTOR, "every element has the value that belongs to the element 1 before it"),
         (np.flip(MATRIX, 1), MATRIX, "every element has the value that belongs to the other end along axis 1"),
         (MATRIX.T.reshape(6, 8), MATRIX, "every element from 1 on has the value that belongs to the transposed index"),
         (_changed(VECTOR, slice(16, None), 0), VECTOR, "every element from 16 on is 0.0"),
         (_changed(VECTOR, -1, 7), VECTOR, "the last element is wrong"),
-        (_changed(MATRIX, (slice(None), -1), 3), MATRIX, "the last element along axis 1 is 3.0"),
-        (VECTOR + (VECTOR < 0), VECTOR, "each element whose true value is negative is 1 more"),
-        (VECTOR.astype(np.float32).astype(np.float64), VECTOR, "every element is the true value in float32"),
     ],
 )
 def test_a_rule_that_all_wrong_elements_follow_is_named(got, true, words):

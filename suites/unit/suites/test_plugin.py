@@ -1,6 +1,8 @@
 """The plugin changes no session that does not ask for it, and in one that does, only the tests of this package."""
 
 import json
+import os
+import sys
 import tomllib
 
 import pytest
@@ -81,3 +83,22 @@ def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     (line,) = done.stderr.strip().splitlines()
     assert f"{hers / 'reports' / '__init__.py'} hides its package 'reports'" in line
+
+
+# A module that hides one of our packages is named in one line, with what to do.
+
+
+def ended(folder, *arguments):
+    """The exit code of Python, which finds modules in ``folder`` first, and the lines that it printed as errors."""
+    done = run("-P", *arguments, cwd=folder, PYTHONPATH=os.pathsep.join([str(folder), *sys.path]))
+    return done.returncode, done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("foreign", ["reports/__init__.py", "reports.py", "bridge.py"])
+def test_a_command_names_the_module_that_hides_ours(tmp_path, foreign):
+    (tmp_path / foreign).parent.mkdir(exist_ok=True)
+    (tmp_path / foreign).write_text("HERS = True\n")
+    code, (line,) = ended(tmp_path, str(PROJECT / "suites" / "__main__.py"), "list")
+    assert code == 3
+    assert f"{tmp_path / foreign} hides its package '{foreign[:6].strip('.')}" in line
+    assert "rename it or run the command in another folder" in line

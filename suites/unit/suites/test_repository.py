@@ -85,12 +85,3 @@ def test_an_export_is_a_checkout_and_leaves_the_repository_as_it_is(folder, tmp_
     assert (tree / "a.txt").read_bytes() == b"line\r\n", "as in a checkout"
     assert (git(folder, "status", "--porcelain"), (folder / ".git" / "index").read_bytes()) == before
     assert sorted(path.name for path in target.parent.iterdir()) == ["tree"]
-
-
-def test_an_export_that_fails_is_said(folder, tmp_path):
-    repository = Repository.around(folder)
-    (blob,) = [line.split()[2] for line in git(folder, "ls-tree", "HEAD", "a.py").splitlines()]
-    (folder / ".git" / "objects" / blob[:2] / blob[2:]).chmod(0o644)
-    (folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
-    target = tmp_path / "out" / "tree"
-    assert "cannot be exported" in refusal(repository.export, repository.commit("HEAD"), target)

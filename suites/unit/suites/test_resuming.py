@@ -10,13 +10,9 @@ from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_pair, make
 
 CHANGES = {
     "commit": {"source": Source(commit="fedcba", dirty=False)},
-    "uncommitted changes": {"source": Source(commit="0123456789abcdef", dirty=True)},
     "content of the source files": {"source": Source(commit="0123456789abcdef", dirty=False, digest="ab")},
     "versions.jax": {"versions": {"jax": "0.11"}},
-    "versions.numba": {"versions": {"jax": "0.10.2", "numba": "0.68"}},
-    "host.affinity": {"host": msgspec.structs.replace(HOST, affinity=[0])},
     "host.threads.numba": {"host": msgspec.structs.replace(HOST, threads={"numba": 1})},
-    "flags.XLA_FLAGS": {"flags": {**FLAGS, "XLA_FLAGS": "--x"}},
     "profile": {"profile": "full"},
     "selection.operator": {"selection": {"operator": ["add"]}},
 }

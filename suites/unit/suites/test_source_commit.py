@@ -3,7 +3,7 @@
 import pytest
 
 from suites.timing import run_header
-from suites.timing.run_header import source
+from suites.timing.run_header import machine_id, source
 from suites.unit import processes
 from suites.unit.suites.git_repositories import OPERATORS, commit, git
 
@@ -79,3 +79,57 @@ def test_the_header_of_a_run_has_the_commit_of_files_and_modules(repository):
     """In a fresh process, as the commands give operators: a path from a folder inside, and a module."""
     found = processes.output("-c", HEADER, repository / "kernels").splitlines()
     assert found == [f"{head(repository)} False True True"] * 2
+
+
+# Machines of one model differ, and a machine stays itself.
+
+
+GIB = 1 << 30
+ID, BOOT = "3f2a" * 8, "9c8b-boot"
+HOST = {"etc/machine-id": ID + "\n", run_header._BOOT_ID: BOOT}
+OVERLAY = HOST | {"proc/self/mounts": "overlay / overlay rw,lowerdir=a 0 0\nproc /proc proc rw 0 0\n"}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Makes a root folder with these files."""
+
+    def make(files):
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("files", "variables", "found"),
+    [
+        (HOST, {}, ID),
+        (HOST, {"KERNEL_BRIDGE_MACHINE": " runner-7 "}, "runner-7"),
+        (HOST | {"etc/machine-id": "uninitialized\n"}, {}, BOOT),
+        (HOST | {".dockerenv": ""}, {}, BOOT),
+        (OVERLAY, {}, BOOT),
+        ({}, {}, None),
+    ],
+    ids=["host", "named", "empty", "docker", "kubernetes", "none"],
+)
+def test_the_id_is_the_machines_and_not_an_images(tree, files, variables, found):
+    assert machine_id(tree(files), variables) == found
+
+
+def test_a_machine_is_the_same_the_next_day_and_other_hardware_is_another_one(monkeypatch):
+    """The kernel may reserve a few pages more when it starts again."""
+    monkeypatch.setattr(run_header, "machine_id", lambda: ID)
+    own, next_day, *others = (
+        run_header.machine_identity(cpu, cores, memory)
+        for cpu, cores, memory in (
+            ("EPYC", 2, 16 * GIB), ("EPYC", 2, 16 * GIB - (1 << 22)), ("Xeon", 2, 16 * GIB), ("EPYC", 4, 16 * GIB),
+            ("EPYC", 2, 32 * GIB),
+        )
+    )  # fmt: skip
+    assert own == next_day
+    assert own not in others
+    assert (len(own), ID[:8] in own) == (16, False)

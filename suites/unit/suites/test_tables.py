@@ -6,8 +6,8 @@ import pytest
 
 from suites.backends import BACKENDS
 from suites.cells.grid import backends
-from suites.cells.tables import samples
-from suites.checks.register import checks
+from suites.cells.tables import KERNELS, samples
+from suites.checks.register import CheckError, check, check_of, check_of_id, checks
 from suites.ops import operators
 
 TABLES = {check.name: check.cells for check in checks()}
@@ -80,3 +80,19 @@ class TestQuick:
     def test_batches_keep_two_layouts(self, tables):
         _, quick = tables["vmap"]
         assert {case.variant for case in quick} == {"nested", "only_last_input"}
+
+
+def test_every_check_is_found_by_its_test_and_says_what_it_sees():
+    for each in checks():
+        assert check_of(each.file, each.function) is each
+        assert check_of_id(f"suites/checks/{each.file.name}::{each.function}[add-numba-f32-33-cpu]") is each
+        assert each.sees
+    assert check_of_id("suites/unit/suites/test_tables.py::test_kernel_compiles[add]") is None
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(CheckError, match=r"'vmap' is the name of test_each_element_of_a_batch_is_right .*Rename one"):
+
+        @check("vmap", sees="nothing new", cells=KERNELS)
+        def test_other(case):
+            pass

@@ -56,9 +56,3 @@ def test_right_ways_pass_and_wrong_ways_fail(drawn):
 def test_results_are_decided_for_most_inputs(drawn):
     _, inputs = drawn
     assert np.mean([each.share for each in inputs]) > 0.6
-
-
-def test_there_are_enough_ways():
-    assert sum(len(kind.right) for kind in KINDS) >= 60
-    assert sum(len(kind.wrong) for kind in KINDS) >= 60
-    assert len(KINDS) >= 15

@@ -168,9 +168,8 @@ def warp_callable(
 
 
 def _graph_mode(given: Any) -> Any:
-    """The mode as Warp's enumeration, whose default is to let XLA capture; older versions of Warp have none."""
-    modes = getattr(wp, "JaxCallableGraphMode", None)
-    return given if modes is None else modes.JAX if given is None else modes(given)
+    """The mode as Warp's enumeration, whose default is to let XLA capture."""
+    return wp.JaxCallableGraphMode.JAX if given is None else wp.JaxCallableGraphMode(given)
 
 
 def _call(

@@ -1,0 +1,45 @@
+"""Calls kernels that JAX ships as examples of Pallas on Mosaic GPU: they are written for Hopper GPUs, and tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from suites.vendors.calls import VendorCall
+
+_WHERE = "jax.experimental.pallas.ops.gpu"
+_WGMMA = "9.0"
+"""The compute capability that has the instructions of these kernels."""
+
+
+class ShippedKernel(VendorCall):
+    """A kernel of JAX's own. JAX loops over batches, since the kernel was written for none."""
+
+    def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        """The function that was made, compiled."""
+        call = super().build(inputs, outs)
+        batched: Callable[..., Any] = jax.custom_batching.sequential_vmap(lambda *arrays: call(*arrays))
+        return batched
+
+    def unsupported(self, platform: str) -> str | None:
+        """Why the module does not import, or the GPU lacks the instructions."""
+        if find_spec("absl") is None:
+            return f"{_WHERE} imports absl: python -m pip install absl-py"
+        others = {each.compute_capability for each in jax.devices() if each.platform == "gpu"} - {_WGMMA}
+        return f"its instructions are those of compute capability {_WGMMA}, not {min(others)}" if others else None
+
+
+def shipped(module: str) -> Any:
+    """A module of such kernels, by its name."""
+    return import_module(f"{_WHERE}.{module}")
+
+
+def padded(array: jax.Array, *multiples: int) -> jax.Array:
+    """The array with zeros after it, so that each dimension is a multiple, and not empty."""
+    sizes = zip(array.shape, multiples, strict=True)
+    return jnp.pad(array, [(0, max(-(-size // multiple), 1) * multiple - size) for size, multiple in sizes])
