@@ -7,9 +7,9 @@ from suites.backends.cutile import ct, kernel
 LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "hints": {"num_worker_warps": 8}}
 """Of numbers of 16 bits: with four warps, a thread has no registers for its part of the tile."""
 
-EIGHT_BITS = {**LARGE, "DEPTH": 128}
+EIGHT_BITS = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 128, "GROUP": 8, "hints": {"num_worker_warps": 8}}
 
-WIDE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "GROUP": 8}
+WIDE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "GROUP": 8, "hints": {"num_worker_warps": 8}}
 """Of TF32."""
 
 SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8}
