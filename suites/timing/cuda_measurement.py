@@ -21,7 +21,7 @@ import jax.numpy as jnp
 
 from reports import ProcessTimes, RecordError
 from reports.records.quantiles import quantile
-from suites.timing.device_clock import WARM, CallTimes, CuptiClock, device_clock
+from suites.timing.device_clock import WARM, CallTimes, DeviceClock, device_clock
 from suites.timing.gpu import (
     COLD_FROM_L2,
     NOTHING_KNOWN,
@@ -129,15 +129,12 @@ class CudaMeasurement(Measurement):
         device: The CUDA device.
         cache: ``hot`` or ``cold``, the state in which a call finds the cache.
         working_set_bytes: Bytes that a call reads and writes.
-        clock: The clock; by default that of the device.
+        clock: The clock; by default the best one that works on the device.
         management: Reads the state of the device; by default NVML, if it is there.
 
     Raises:
-        RecordError: The device has no clock.
         Exception: The program fails.
     """
-
-    method = "cupti"
 
     def __init__(
         self,
@@ -147,7 +144,7 @@ class CudaMeasurement(Measurement):
         cache: str,
         working_set_bytes: int,
         *,
-        clock: CuptiClock | None = None,
+        clock: DeviceClock | None = None,
         management: DeviceManagement | None = None,
     ):
         self._program, self._arguments = program, list(arguments)
@@ -157,7 +154,7 @@ class CudaMeasurement(Measurement):
         self._samples: list[CallTimes] = []
         self._clocks: list[float] = []
         self._discarded = 0
-        self.cache = cache
+        self.method, self.cache = self._clock.method, cache
         jax.block_until_ready(program(*arguments))
         begin = time.perf_counter()
         jax.block_until_ready(program(*arguments))

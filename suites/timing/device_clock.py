@@ -1,7 +1,10 @@
-"""Measures how long a CUDA device works on each call of a batch: from its first to its last activity, by CUPTI.
+"""Measures how long a CUDA device works on each call of a batch, by the best method that works here.
 
-The calls are queued while the device is busy with something else, so a gap inside of a call is the device's own and not
-the host's.
+- ``cupti``: from the first to the last activity of a call, see :mod:`suites.timing.device_clock`. The calls are queued
+  while the device is busy with something else, so a gap inside of a call is the device's own and not the host's.
+- ``wall``: from a call in Python to the end of its work.
+
+The two methods measure different times, so the method is recorded, and times of two methods are never compared.
 
 It needs the package cupti-python (in the extras ``cuda12`` and ``cuda13``). CUPTI admits one user in a process with
 drivers before r610, so nothing is recorded while another profiler is attached.
@@ -19,7 +22,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -215,27 +218,21 @@ _SPIN_PER_ENQUEUED = 3.0
 """The host takes about twice as long to queue a call while the profiler records."""
 
 
-class CuptiClock:
-    """Measures by CUPTI's activities.
+class DeviceClock(Protocol):
+    """Measures calls on one device.
 
-    Args:
-        device: The device.
-        trace: The recorder; by default the one of this process.
-
-    Raises:
-        ImportError: The package cuda-core, for the instruments, or cupti-python is not installed.
-        Exception: CUPTI does not work here.
+    Attributes:
+        method: As recorded.
+        note: Why a better method does not work here; None if there is no better one.
     """
 
-    def __init__(self, device: jax.Device, trace: CuptiTrace | None = None):
-        self._device = device
-        spin(_LEAST_SPIN_S, device)  # before CUPTI: once that is set up, no other profiler works in this process
-        self._trace = cupti_trace() if trace is None else trace
+    method: str
+    note: str | None
 
     def times(
         self, call: Callable[[], Any], count: int, *, sweep: bool = False, during: Callable[[], None] = lambda: None
     ) -> list[CallTimes]:
-        """Returns the times of calls; those that cannot be told apart in a batch are recorded one by one.
+        """Returns the times of calls.
 
         Args:
             call: Starts the work of one call, and returns arrays that are ready when it has ended. It is called
@@ -248,7 +245,33 @@ class CuptiClock:
             SplitError: The device did nothing during a call.
             Exception: A call fails.
         """
-        swept = _sweep(self._device) if sweep else lambda: None
+
+
+class CuptiClock:
+    """Measures by CUPTI's activities.
+
+    Args:
+        device: The device.
+        trace: The recorder; by default the one of this process.
+
+    Raises:
+        ImportError: The package cuda-core, for the instruments, or cupti-python is not installed.
+        Exception: CUPTI does not work here.
+    """
+
+    method = "cupti"
+    note: str | None = None
+
+    def __init__(self, device: jax.Device, trace: CuptiTrace | None = None):
+        self._device = device
+        spin(_LEAST_SPIN_S, device)  # before CUPTI: once that is set up, no other profiler works in this process
+        self._trace = cupti_trace() if trace is None else trace
+
+    def times(
+        self, call: Callable[[], Any], count: int, *, sweep: bool = False, during: Callable[[], None] = lambda: None
+    ) -> list[CallTimes]:
+        """See :class:`DeviceClock`. Calls that cannot be told apart in a batch are recorded one by one."""
+        swept = _sweep(self._device) if sweep else _nothing
         start = time.perf_counter()
         last = call()  # measures how long the host takes to queue a call
         ahead = spin(_SPIN_PER_ENQUEUED * (time.perf_counter() - start) * (count + WARM), self._device)
@@ -284,24 +307,46 @@ class CuptiClock:
         return call_times(_without_instruments(self._trace.collect(one)))
 
 
-@functools.cache
-def device_clock(device: jax.Device) -> CuptiClock:
-    """Returns the clock of a device, which is tried on a short program.
+class WallClock:
+    """Measures from a call in Python to the end of its work.
 
-    Raises:
-        RecordError: CUPTI does not work here.
+    Args:
+        device: The device.
+        note: Why no profiler works here.
     """
+
+    method = "wall"
+
+    def __init__(self, device: jax.Device, note: str | None):
+        self._device, self.note = device, note
+
+    def times(
+        self, call: Callable[[], Any], count: int, *, sweep: bool = False, during: Callable[[], None] = lambda: None
+    ) -> list[CallTimes]:
+        """See :class:`DeviceClock`. ``during`` is called between the calls, which it would lengthen."""
+        swept = _sweep(self._device) if sweep else _nothing
+        times = []
+        for index in range(WARM + count):
+            jax.block_until_ready(swept())
+            start = time.perf_counter()
+            jax.block_until_ready(call())
+            elapsed = time.perf_counter() - start
+            during()
+            if index >= WARM:
+                times.append(CallTimes(1e9 * elapsed, None))
+        return times
+
+
+@functools.cache
+def device_clock(device: jax.Device) -> DeviceClock:
+    """Returns the best clock that works for a device: CUPTI is tried on a short program."""
     x = jax.device_put(jnp.ones(1 << 16, jnp.float32), device)
     program = jax.jit(lambda x: x + 1)
     try:
         clock = CuptiClock(device)
         clock.times(lambda: program(x), 3)
     except Exception as error:  # no library, no driver, no permission, another profiler, no compiler
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise RecordError(
-            f"timing: a GPU takes its times by CUPTI, which does not work here ({why}). Install the extra cuda12 or"
-            " cuda13, and end other profilers. pytest --pyargs suites.bench.speed times calls from Python without it."
-        ) from error
+        return WallClock(device, f"{type(error).__name__}: {error}".splitlines()[0])
     return clock
 
 
@@ -320,9 +365,20 @@ def _spin(seconds: float, device: jax.Device) -> Spin:
 
 
 @functools.cache
-def _sweep(device: jax.Device) -> Sweep:
-    """Returns what empties the cache of a device; it holds an array several times as large."""
-    return Sweep(COLD_FROM_L2 * l2_bytes(), device)
+def _sweep(device: jax.Device) -> Callable[[], Any]:
+    """Returns a function that starts to empty the cache of a device; it holds an array several times as large."""
+    size = COLD_FROM_L2 * l2_bytes()
+    try:
+        return Sweep(size, device)
+    except Exception:  # no cuda-core, or no compiler: then the clock is WallClock, and the name does not matter
+        with jax.default_device(device):
+            data = jnp.ones(size // 4, jnp.float32)
+        largest = jax.jit(jnp.max)
+        return lambda: largest(data)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _without_instruments(activities: list[Activity]) -> list[Activity]:

@@ -8,7 +8,7 @@ from reports import CellResult, Status
 from suites.cells.case import Case
 from suites.ops import operators
 from suites.timing import bandwidth, device_limits, gpu_roofs
-from suites.timing.bandwidth import SMALLEST, Roof
+from suites.timing.bandwidth import SMALLEST, TRIES, Roof
 from suites.timing.device_limits import compare_with_limits
 from suites.timing.resources import planned_bytes, resources
 from suites.timing.timed_cell import TimedCell
@@ -19,18 +19,17 @@ MIB, SIZE = 1 << 20, 1 << 16
 
 @pytest.fixture
 def cores(monkeypatch):
-    """A machine of two cores: one thread moves 1 GB/s, two move 2 GB/s."""
+    """A machine of two cores, busy at first: one thread moves 1 GB/s, two move 2 GB/s, and twice that from then on."""
     found = []
 
     def measured(size, threads, *, reads):
         found.append((size, threads, reads))
-        return threads * 1e9
+        return threads * (1e9 if len(found) <= 2 else 2e9)
 
     monkeypatch.setattr(bandwidth, "rate", measured)
     monkeypatch.setattr(bandwidth, "usable_cores", lambda: [0, 1])
-    bandwidth._best_rate.cache_clear()
-    yield found
-    bandwidth._best_rate.cache_clear()
+    monkeypatch.setattr(bandwidth, "_measured", {})
+    return found
 
 
 def test_a_small_call_has_no_bandwidth_and_a_large_one_is_compared_with_copies_of_its_size(cores):
@@ -41,9 +40,13 @@ def test_a_small_call_has_no_bandwidth_and_a_large_one_is_compared_with_copies_o
     assert cores[-1][2]
 
 
-def test_a_bandwidth_is_measured_once(cores):
-    assert bandwidth.roof(MIB, MIB).bandwidth == bandwidth.roof(MIB, MIB).bandwidth == 2e9
+def test_a_bandwidth_is_known_once_measured_and_measured_again_if_a_call_exceeds_it(cores):
+    assert bandwidth.roof(MIB, MIB).bandwidth == bandwidth.roof(MIB, MIB, reached=1.9e9).bandwidth == 2e9
     assert len(cores) == 2
+    assert bandwidth.roof(MIB, MIB, reached=3e9).bandwidth == 4e9
+    assert len(cores) == 4
+    bandwidth.roof(MIB, MIB, reached=9e9)
+    assert len(cores) == 4 + 2 * TRIES
 
 
 @pytest.mark.parametrize(
