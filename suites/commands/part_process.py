@@ -15,8 +15,8 @@ from suites.commands.command_line import main
 from suites.processes.interruption import INTERRUPTION
 
 
-def _end_with_the_worker(runs: str) -> None:
-    os.read(0, 1)  # nothing is written there: it returns when the worker is killed
+def _end_with_the_worker(worker: int, runs: str) -> None:
+    os.read(worker, 1)  # nothing is written there: it returns when the worker is killed
     shutil.rmtree(runs, ignore_errors=True)  # a signal may end this process at once
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -25,8 +25,9 @@ if __name__ == "__main__":
     INTERRUPTION.install()
     results = os.dup(1)
     os.dup2(2, 1)  # what the command prints is no result
+    worker = os.dup(0)  # pytest puts an empty file in the place of 0, and a read that is interrupted reads again
     with tempfile.TemporaryDirectory(prefix="kernel-bridge-", ignore_cleanup_errors=True) as runs:
-        threading.Thread(target=_end_with_the_worker, args=(runs,), daemon=True).start()
+        threading.Thread(target=_end_with_the_worker, args=(worker, runs), daemon=True).start()
         code = main([*sys.argv[1:], "--runs", runs])
         for file in Path(runs).glob("*.jsonl"):
             with os.fdopen(results, "wb") as out:
