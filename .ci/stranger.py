@@ -75,7 +75,7 @@ EXPECTED = {
     'python -m pip install ".[suites]"': Expected(CLONE),
     "kernel-bridge validate my_ops.py": Expected(OWN, (_GRID, r"cube +PASSED"), "--profile quick"),
     "kernel-bridge validate my_ops.py --executor cluster:make": Expected(
-        OWN, (_GRID, r"cube +PASSED"), "--profile quick"
+        OWN, (r"^(?!.*is lost)", _GRID, r"cube +PASSED"), "--profile quick"
     ),
     "pytest -p suites.plugin --pyargs suites.bench.speed --kb-operator add --benchmark-json times.json": Expected(
         OWN, (r"[1-9]\d* passed",), "--kb-backend numba --kb-size 4096 --kb-dtype float32"
