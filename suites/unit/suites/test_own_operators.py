@@ -65,7 +65,7 @@ class TestDefaults:
 # The declarations of the built-in operators agree with each other.
 
 
-GROWTH = {"nbody": 16, "matmul": 8, "attention": 8}
+GROWTH = {"nbody": 16, "matmul": 8, "matmul_tf32": 8, "attention": 8}
 """How many times as many operations four times the size takes: pairs of bodies, of rows and columns, of positions."""
 
 each_built_in = pytest.mark.parametrize("operator", operators().values(), ids=operators())
