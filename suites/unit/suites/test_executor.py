@@ -175,6 +175,33 @@ def test_a_worker_says_why_a_command_recorded_nothing(tmp_path):
         run_part(("validate", "none.py"), str(tmp_path))
 
 
+INTERRUPTS_READING = """
+import os, pathlib, runpy, signal, sys, threading, time
+from suites.commands import command_line
+
+def main(words):
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # as pytest does
+    signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    for thread in threading.enumerate():
+        signal.pthread_kill(thread.ident, signal.SIGUSR1)
+    time.sleep(0.5)
+    pathlib.Path(words[-1], "run.jsonl").write_text("recorded")
+    return 0
+
+command_line.main = main
+runpy.run_module("suites.commands.part_process", run_name="__main__")
+"""
+
+
+def test_a_read_that_is_interrupted_is_no_worker_that_died():
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTS_READING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        assert gzip.decompress(process.stdout.read()) == b"recorded"
+        assert process.wait() == 0
+
+
 ENGINES = {
     "concurrent.futures": "import concurrent.futures as f\ndef make():\n    return f.ProcessPoolExecutor(2)\n",
     "dask": "from dask.distributed import Client\ndef make():\n"
