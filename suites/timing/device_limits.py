@@ -7,6 +7,9 @@ clock. It never appears in a table.
 from __future__ import annotations
 
 from reports import Timing
+from suites.cells.case import Case
+from suites.numerics.jaxpr import equations, jaxpr_of
+from suites.numerics.precision import multiplies_tf32
 from suites.timing import gpu_roofs
 from suites.timing.bandwidth import Roof, roof
 from suites.timing.gpu_roofs import WorkRoof, arithmetic_roof
@@ -47,13 +50,20 @@ def compare_with_limits(cell: TimedCell) -> None:
         cell.note(bandwidth_limit=limit.bandwidth, bandwidth_limit_kind=limit.kind)
     if platform == "cuda" and limit is not None:
         memory = WorkRoof(sum(cell.moved) / limit.bandwidth, limit.kind)
-        work = arithmetic_roof(cell.result.flops or 0, cell.case.dtype) or memory
+        work = None if _on_tensor_cores(cell.case) else arithmetic_roof(cell.result.flops or 0, cell.case.dtype)
         # No kernel that does all of the work can be faster than the longer of the two times.
-        least = max(memory, work, key=lambda each: each.seconds)
+        least = max(memory, work or memory, key=lambda each: each.seconds)
         cell.note(roof_ns=1e9 * least.seconds, roof_kind=least.kind)
     reason = implausible(timing, cell.moved, limit)
     if reason is not None:
         cell.without_time(reason)
+
+
+def _on_tensor_cores(case: Case) -> bool:
+    """Whether tensor cores may multiply matrices of this dtype. They exceed the rate of fused multiply-adds."""
+    jaxpr = jaxpr_of(case.operator.reference, case.operator.sample(case.dtype, 64, 0)).jaxpr
+    products = [each for each in equations(jaxpr) if each.primitive.name == "dot_general"]
+    return any(case.dtype == "float64" or multiplies_tf32(each.params["precision"]) for each in products)
 
 
 def _limit(cell: TimedCell, timing: Timing) -> Roof | None:

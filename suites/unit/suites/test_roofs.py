@@ -51,7 +51,12 @@ def test_a_bandwidth_is_known_once_measured_and_measured_again_if_a_call_exceeds
 
 @pytest.mark.parametrize(
     ("operator", "peak", "kind"),
-    [("csr_matvec", 1e18, "copy, memory"), ("nbody", 1e9, "fused multiply-adds, float32")],
+    [
+        ("csr_matvec", 1e18, "copy, memory"),
+        ("nbody", 1e9, "fused multiply-adds, float32"),
+        ("matmul", 1e9, "fused multiply-adds, float32"),
+        ("matmul_tf32", 1e9, "copy, memory"),
+    ],
 )
 def test_a_cell_records_what_limits_it(monkeypatch, operator, peak, kind):
     monkeypatch.setattr(device_limits.gpu_roofs, "roof", lambda *moved: Roof(1e12, "copy, memory"))
