@@ -100,7 +100,10 @@ class CubinLanguage(NativeLanguage[DefinitionT, LaunchedT]):
         except BridgeError:
             raise
         except Exception as error:
-            what = f"{self.compiler} cannot compile {definition.name}:\n{str(error) or repr(error)}"
+            cause = error  # Triton chains an error for each function on the way, and the last one has the reason
+            while isinstance(cause.__cause__, type(error)):
+                cause = cause.__cause__
+            what = f"{self.compiler} cannot compile {definition.name}:\n{str(cause) or repr(cause)}"
             raise KernelCompileError(what) from error
 
 

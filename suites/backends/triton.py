@@ -58,7 +58,7 @@ def load(source, i, j, rows, columns, stride, ROWS: tl.constexpr, COLUMNS: tl.co
         return source.load([i, j])
     else:
         down, across = i + tl.arange(0, ROWS)[:, None], j + tl.arange(0, COLUMNS)[None, :]
-        return tl.load(source + down.to(tl.int64) * stride + across, (down < rows) & (across < columns), other=0)
+        return tl.load(source + down.to(tl.int64) * stride + across, (down < rows) & (across < columns), other=0.0)
 
 
 @jit

@@ -111,7 +111,8 @@ class LaunchedKernel(Kernel):
     Attributes:
         wrapper: The function of the bridge.
         kernel: The object that it takes as the kernel.
-        launch: Takes the inputs and outputs of a call. Returns the keyword arguments of the function.
+        launch: Takes the inputs and outputs of a call. Returns the keyword arguments of the function, and perhaps
+            ``arrange``: a function that changes the arrays before the kernel takes them, in the time of the call.
     """
 
     wrapper: ClassVar[Callable[..., Any]]
@@ -120,8 +121,7 @@ class LaunchedKernel(Kernel):
 
     def build(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         """The callable of the function of the bridge."""
-        call: Callable[..., Any] = type(self).wrapper(self.kernel, list(outs), **self.launch(inputs, outs))
-        return call
+        return arranged(lambda launch: type(self).wrapper(self.kernel, list(outs), **launch), self.launch(inputs, outs))
 
     @property
     def returns_list(self) -> bool:
@@ -131,6 +131,12 @@ class LaunchedKernel(Kernel):
     def aliases(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Mapping[int, int]:
         """Those among the launch arguments."""
         return self.launch(inputs, outs).get("input_output_aliases") or {}
+
+
+def arranged(make: Callable[[dict[str, Any]], Callable[..., Any]], launch: Mapping[str, Any]) -> Callable[..., Any]:
+    """The call that ``make`` returns for a launch, after the ``arrange`` of the launch."""
+    arrange, call = launch.get("arrange"), make({name: launch[name] for name in launch if name != "arrange"})
+    return call if arrange is None else lambda *arrays: call(*arrange(*arrays))
 
 
 @dataclass(frozen=True)

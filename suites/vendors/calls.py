@@ -23,6 +23,7 @@ from jax.experimental import pallas as pl
 from suites.backends.pallas import BLOCK
 from suites.kernels.function_kernel import FunctionKernel
 from suites.kernels.half_precision import wide
+from suites.kernels.kernel import arranged
 
 if TYPE_CHECKING:
     from suites.backends.triton import TritonKernel
@@ -50,11 +51,14 @@ def triton_call(kernel: TritonKernel) -> VendorCall:
 
     def make(inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
         call = import_module("jax_triton").triton_call
-        launch = dict(kernel.launch(inputs, outs))
-        grid = launch.pop("grid")
         results = "out_type" if "out_type" in inspect.signature(call).parameters else "out_shape"  # before 0.4
-        fixed = {"kernel": kernel.kernel, "grid": grid if isinstance(grid, tuple) else (grid,), results: list(outs)}
-        return lambda *arrays: call(*arrays, **fixed, **launch)
+
+        def launched(launch: dict[str, Any]) -> Callable[..., Any]:
+            grid = launch.pop("grid")
+            fixed = {"kernel": kernel.kernel, "grid": grid if isinstance(grid, tuple) else (grid,), results: list(outs)}
+            return lambda *arrays: call(*arrays, **fixed, **launch)
+
+        return arranged(launched, kernel.launch(inputs, outs))
 
     return VendorCall(make)
 

@@ -1,15 +1,18 @@
-"""The kernel of matmul in cuTile: a block takes tiles of out, in groups that share rows of A and columns of B."""
+"""The kernel of matmul in cuTile: a block takes tiles of out, in groups that share rows of A and columns of B.
+
+As in Triton, it takes B transposed where its numbers have 8 bits or are TF32.
+"""
 
 from typing import Any
 
 from suites.backends.cutile import ct, kernel
 
-LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "hints": {"num_worker_warps": 8}}
-"""Of numbers of 16 bits: with four warps, a thread has no registers for its part of the tile."""
+LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "programs": 132, "hints": {"num_worker_warps": 8}}
+"""Of numbers of 16 bits: with four warps, a thread has no registers for its part of the tile. An H200 has 132 SMs."""
 
 EIGHT_BITS = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 128, "GROUP": 8, "hints": {"num_worker_warps": 8}}
 
-WIDE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "GROUP": 8, "hints": {"num_worker_warps": 8}}
+WIDE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 32, "GROUP": 8, "hints": {"num_worker_warps": 8}}
 """Of TF32."""
 
 SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8}
@@ -18,10 +21,10 @@ SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8}
 @kernel
 def matmul_cutile(
     A, B, out, ROWS: "ct.Constant[int]", COLUMNS: "ct.Constant[int]", DEPTH: "ct.Constant[int]",
-    GROUP: "ct.Constant[int]", TF32: "ct.Constant[bool]",
+    GROUP: "ct.Constant[int]", TF32: "ct.Constant[bool]", TRANSPOSED: "ct.Constant[bool]",
 ):  # fmt: skip
     wide = ct.float64 if out.dtype == ct.float64 else ct.float32
-    down, across = ct.cdiv(A.shape[0], ROWS), ct.cdiv(B.shape[1], COLUMNS)
+    down, across = ct.cdiv(A.shape[0], ROWS), ct.cdiv(out.shape[1], COLUMNS)
     zero = ct.PaddingMode.ZERO
     for tile in range(ct.bid(0), down * across, ct.num_blocks(0)):
         first = tile // (GROUP * across) * GROUP
@@ -31,24 +34,30 @@ def matmul_cutile(
         total = ct.zeros((ROWS, COLUMNS), wide)
         for k in range(ct.cdiv(A.shape[1], DEPTH)):
             a = ct.load(A, (i, k), (ROWS, DEPTH), padding_mode=zero)
-            b = ct.load(B, (k, j), (DEPTH, COLUMNS), padding_mode=zero)
+            if TRANSPOSED:
+                b = ct.transpose(ct.load(B, (j, k), (COLUMNS, DEPTH), padding_mode=zero))
+            else:
+                b = ct.load(B, (k, j), (DEPTH, COLUMNS), padding_mode=zero)
             if TF32:
                 a, b = ct.astype(a, ct.tfloat32), ct.astype(b, ct.tfloat32)
             total = ct.mma(a, b, total)
         ct.store(out, (i, j), ct.astype(total, out.dtype))
 
 
-def launch(inputs, outs, programs=None, tf32=False, **chosen):
+def launch(inputs, outs, tf32=False, **chosen):
     """How to launch the kernel, by default with the fastest choice for the dtype and size.
 
     Args:
-        programs: How many blocks share the tiles; by default each tile has its own.
         tf32: Whether float32 is multiplied as TF32.
+        chosen: The constants and hints, and ``programs``: how many blocks share the tiles, instead of one for each.
     """
     rows, columns = outs[0].shape
     size, is_large = inputs[0].dtype.itemsize, min(rows, columns) >= 2048
     by_size: dict[int, dict[str, Any]] = {1: EIGHT_BITS, 2: LARGE, 4: WIDE if tf32 else SMALL}
     large = by_size.get(size, SMALL)
-    chosen = chosen or (large if is_large else SMALL)
+    chosen = dict(chosen or (large if is_large else SMALL))
+    programs = chosen.pop("programs", None)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
-    return {"grid": min(tiles, programs or tiles), "TF32": tf32, **chosen}
+    transposed = size == 1 or tf32
+    arrange = (lambda A, B: (A, B.T)) if transposed else None
+    return {"grid": min(tiles, programs or tiles), "TF32": tf32, "TRANSPOSED": transposed, "arrange": arrange, **chosen}

@@ -2,7 +2,7 @@
 
 from suites.vendors.shipped import padded, shipped
 
-LARGE = {"tile_m": 128, "tile_n": 128, "tile_k": 64, "max_concurrent_steps": 4, "grid_tile_width": 8}
+LARGE = {"tile_m": 128, "tile_n": 128, "tile_k": 64, "max_concurrent_steps": 4, "grid_tile_width": 16}
 SMALL = {"tile_m": 64, "tile_n": 64, "tile_k": 64, "max_concurrent_steps": 2}
 
 

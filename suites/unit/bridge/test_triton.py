@@ -50,6 +50,11 @@ def applied(x, out, F: "tl.constexpr", BLOCK: "tl.constexpr"):
 
 
 @triton.jit
+def unpowered(value):
+    return value + tl.arange(0, 3)
+
+
+@triton.jit
 def staged(x, out, n: "tl.int64", factor, num_stages: "tl.constexpr" = 1, BLOCK: "tl.constexpr" = 128):
     i = tl.arange(0, BLOCK)
     tl.store(out + i, tl.load(x + i, i < n * n) * factor + num_stages * WEIGHT)
@@ -214,6 +219,8 @@ def _content(spec):
 def test_what_triton_refuses_names_the_kernel():
     with pytest.raises(KernelCompileError, match=r"Triton cannot compile scale:(.|\n)*power of 2"):
         jax.eval_shape(scaled(BLOCK=250), OUT)
+    with pytest.raises(KernelCompileError, match=r"Triton cannot compile applied:(.|\n)*power of 2"):
+        jax.eval_shape(bridge.triton_kernel(applied, SPEC, grid=1, F=unpowered, BLOCK=128), SPEC)
     with pytest.raises(KernelCompileError, match="Triton has no complex64 arrays"):
         jax.eval_shape(scaled(), X.astype(np.complex64))
     with pytest.raises(LaunchError, match="launches nothing, so the outputs would not be written"):

@@ -67,13 +67,14 @@ def test_triton_multiplies_float32_exactly_and_never_as_tf32(name):
         assert "tf32" not in text
 
 
+@pytest.mark.parametrize(("dtype", "side"), [("bfloat16", 2048), ("float8_e4m3fn", 2048), ("float8_e4m3fn", 33)])
 @pytest.mark.parametrize("name", ["triton", "cutile_kernel"])
-def test_large_tiles_of_16_bits_compile(name):
+def test_large_tiles_and_tiles_over_the_edge_compile(name, dtype, side):
     backend = BACKENDS[name]
     if backend.missing():
         pytest.skip(str(backend.missing()))
     operator = operators()["matmul"]
-    inputs = operator.sample("bfloat16", 2048**2, 0)
+    inputs = operator.sample(dtype, side**2, 0)
     (call,) = calls_in(operator.build(backend, inputs), *inputs)
     assert code_of(call)
 
