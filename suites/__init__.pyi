@@ -4,6 +4,7 @@ from suites.backends import Backend as Backend
 from suites.backends import register_backend as register_backend
 from suites.backends.cuda_raw import RawKernel as RawKernel
 from suites.backends.custom_kernel import CustomKernel as CustomKernel
+from suites.backends.cutile import CutileCallable as CutileCallable
 from suites.backends.cutile import CutileKernel as CutileKernel
 from suites.backends.numba_cpu import NumbaKernel as NumbaKernel
 from suites.backends.numba_cuda import CudaCallable as CudaCallable

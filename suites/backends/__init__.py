@@ -110,7 +110,7 @@ _row(
 )  # fmt: skip
 _row(
     "cutile_kernel", _CUDA, "backends.cutile",
-    "a suites.CutileKernel",
+    "a suites.CutileKernel or a suites.CutileCallable",
     "Say in suites.CutileKernel(kernel, launch) how a function decorated with cuda.tile.kernel is launched.",
     language="cutile", missing=_later("backends.cutile", "missing"),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 
 from bridge import UnavailableError, cutile_kernel
 from bridge.languages.cutile_kernel import cuda_tile
+from suites.kernels.function_kernel import FunctionKernel
 from suites.kernels.kernel import Kernel, LaunchedKernel
 
 MISSING: str | None = None
@@ -67,8 +68,14 @@ class CutileKernel(LaunchedKernel):
         return ct is not None and "ct.atomic" in inspect.getsource(self.kernel._pyfunc)
 
 
+class CutileCallable(FunctionKernel):
+    """A JAX function that calls cuTile kernels: a :class:`suites.FunctionKernel`."""
+
+
 def accept(declared: Any) -> Kernel | None:
-    """Returns a kernel that says how it is launched."""
+    """Returns a kernel that says how it is launched, or a function that calls kernels."""
+    if isinstance(declared, CutileCallable):
+        return declared if callable(declared.make) else None
     return declared if isinstance(declared, CutileKernel) and callable(declared.launch) else None
 
 

@@ -8,7 +8,7 @@ import math
 from suites.backends.cutile import ct, kernel
 
 WIDE = {"QUERIES": 32, "KEYS": 32}
-HALF = {"QUERIES": 64, "KEYS": 64}
+HALF = {"QUERIES": 128, "KEYS": 128, "hints": {"num_worker_warps": 8}}
 
 
 def _keys(state, queries, k, v, i, head, first, end, scale, MASKED, KEYS, WIDTH):

@@ -2,7 +2,7 @@
 
 from suites.vendors.shipped import padded, shipped
 
-CHOICE = {"block_q": 64, "block_kv": 64, "max_concurrent_steps": 2}
+CHOICE = {"block_q": 64, "block_kv": 128, "max_concurrent_steps": 2}
 
 
 def attention_mosaic(inputs, outs, **chosen):

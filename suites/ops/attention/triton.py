@@ -10,6 +10,8 @@ from suites.backends.triton import jit, tl
 
 WIDE = {"QUERIES": 32, "KEYS": 32, "num_warps": 4, "num_stages": 2}
 HALF = {"QUERIES": 64, "KEYS": 64, "num_warps": 4, "num_stages": 3}
+NARROW = {"QUERIES": 64, "KEYS": 128, "num_warps": 4, "num_stages": 2}
+"""Of 16 bits, for at most 64 features."""
 
 
 @jit
@@ -78,7 +80,7 @@ def launch(inputs, outs, **chosen):
     """
     length, heads, width = outs[0].shape
     half = outs[0].dtype.itemsize == 2
-    chosen = chosen or (HALF if half else WIDE)
+    chosen = chosen or ((NARROW if width <= 64 else HALF) if half else WIDE)
     wide = max(16, 1 << (width - 1).bit_length())
     return {
         "grid": (-(-length // chosen["QUERIES"]), heads) if outs[0].size else 0,

@@ -4,10 +4,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites import CudaCallable, Gradient, Operator, Sizes, TritonCallable, WarpCallable, total_bytes, values, vectors
+from suites import (
+    CudaCallable,
+    CutileCallable,
+    Gradient,
+    Operator,
+    Sizes,
+    TritonCallable,
+    WarpCallable,
+    total_bytes,
+    values,
+    vectors,
+)
 from suites.kernels.half_precision import FLOATS, TUNED, in_float32
 from suites.numerics.blocked_sums import BLOCK
-from suites.ops.cumsum import numba_cpu, numba_cuda, triton, warp
+from suites.ops.cumsum import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 
 OPERATOR = Operator(
@@ -22,6 +33,7 @@ OPERATOR = Operator(
         "numba_cuda_replay": CudaCallable(numba_cuda.cumsum_cuda, atomic=False),
         "warp": WarpCallable(warp.cumsum_warp, calls=1, atomic=False),
         "triton": TritonCallable(triton.cumsum_triton, calls=2),
+        "cutile_kernel": CutileCallable(cutile.cumsum_cutile, calls=2),
     },
     peers=peers.CUMSUM,
     dtypes=(*FLOATS, "int32", "int64"),

@@ -9,9 +9,20 @@ import math
 import jax
 import numpy as np
 
-from suites import CudaKernel, Domain, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
+from suites import (
+    CudaKernel,
+    CutileKernel,
+    Domain,
+    Gradient,
+    Operator,
+    Sizes,
+    TritonKernel,
+    WarpKernel,
+    total_bytes,
+    values,
+)
 from suites.kernels.half_precision import FLOATS, WIDE, in_float32
-from suites.ops.depthwise_conv import numba_cpu, numba_cuda, triton, warp
+from suites.ops.depthwise_conv import cutile, numba_cpu, numba_cuda, triton, warp
 
 TAPS = 4
 """Taps of a channel in a sample."""
@@ -55,6 +66,7 @@ OPERATOR = Operator(
         "numba_cuda_mlir": CudaKernel(numba_cuda.depthwise_conv_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.depthwise_conv_warp, warp.launch),
         "triton": TritonKernel(triton.depthwise_conv_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.depthwise_conv_cutile, cutile.launch),
     },
     dtypes=FLOATS,
     sample=_sample,

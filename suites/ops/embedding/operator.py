@@ -7,9 +7,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites import CudaKernel, Domain, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
+from suites import (
+    CudaKernel,
+    CutileKernel,
+    Domain,
+    Gradient,
+    Operator,
+    Sizes,
+    TritonKernel,
+    WarpKernel,
+    total_bytes,
+    values,
+)
 from suites.kernels.half_precision import FLOATS
-from suites.ops.embedding import numba_cpu, numba_cuda, triton, warp
+from suites.ops.embedding import cutile, numba_cpu, numba_cuda, triton, warp
 
 WIDTH = 64
 """Columns of the table of a sample, which has as many rows as are read."""
@@ -50,6 +61,7 @@ OPERATOR = Operator(
         "numba_cuda_mlir": CudaKernel(numba_cuda.embedding_cuda, numba_cuda.launch),
         "warp": WarpKernel(warp.embedding_warp, warp.launch),
         "triton": TritonKernel(triton.embedding_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.embedding_cutile, cutile.launch),
     },
     dtypes=FLOATS,
     sample=_sample,

@@ -8,10 +8,10 @@ from suites.ops.rms_norm.numba_cpu import EPSILON
 @kernel
 def rms_norm_cutile(x, weight, out, ROWS: "ct.Constant[int]", BLOCK: "ct.Constant[int]"):
     i = ct.bid(0)
-    row = widened(ct.load(x, (i, 0), (ROWS, BLOCK), padding_mode=ct.PaddingMode.ZERO))
+    row = widened(ct.load(x, (i, 0), (ROWS, BLOCK), padding_mode=ct.PaddingMode.ZERO, allow_tma=False))
     mean = ct.sum(row * row, axis=1, keepdims=True) / ct.astype(x.shape[1], row.dtype)
-    scaled = row * (1 / ct.sqrt(mean + EPSILON)) * widened(ct.load(weight, 0, BLOCK))
-    ct.store(out, (i, 0), ct.astype(scaled, out.dtype))
+    scaled = row * (1 / ct.sqrt(mean + EPSILON)) * widened(ct.load(weight, 0, BLOCK, allow_tma=False))
+    ct.store(out, (i, 0), ct.astype(scaled, out.dtype), allow_tma=False)
 
 
 def launch(inputs, outs, **chosen):

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites import Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
+from suites import CutileKernel, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
 from suites.kernels.half_precision import FLOATS, WIDE, in_float32
-from suites.ops.rotary import numba_cpu, numba_cuda, triton, warp
+from suites.ops.rotary import cutile, numba_cpu, numba_cuda, triton, warp
 
 HEADS, HALF = 4, 16
 """Heads of a sample, and half of the features of a head."""
@@ -50,6 +50,7 @@ OPERATOR = Operator(
         "numba_cuda_mlir": numba_cuda.rotary_cuda,
         "warp": WarpKernel(warp.rotary_warp, warp.launch),
         "triton": TritonKernel(triton.rotary_triton, triton.launch),
+        "cutile_kernel": CutileKernel(cutile.rotary_cutile, cutile.launch),
     },
     dtypes=FLOATS,
     sample=_sample,

@@ -4,9 +4,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from suites import CudaCallable, Gradient, Operator, Sizes, TritonCallable, WarpCallable, total_bytes, values, vectors
+from suites import (
+    CudaCallable,
+    CutileCallable,
+    Gradient,
+    Operator,
+    Sizes,
+    TritonCallable,
+    WarpCallable,
+    total_bytes,
+    values,
+    vectors,
+)
 from suites.kernels.half_precision import FLOATS, in_float32
-from suites.ops.sum import numba_cpu, numba_cuda, triton, warp
+from suites.ops.sum import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 
 OPERATOR = Operator(
@@ -21,6 +32,7 @@ OPERATOR = Operator(
         "numba_cuda_replay": CudaCallable(numba_cuda.total_cuda),
         "warp": WarpCallable(warp.total_warp, calls=2),
         "triton": TritonCallable(triton.total_triton, calls=2),
+        "cutile_kernel": CutileCallable(cutile.total_cutile, calls=2),
     },
     peers=peers.SUM,
     dtypes=(*FLOATS, "int32", "int64"),
