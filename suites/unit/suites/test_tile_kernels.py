@@ -60,7 +60,10 @@ def test_products_of_cute_dsl_overlap_and_their_numbers_stay_in_registers(cute_d
     assert "wgmma.mma_async" in text
     assert "multicast::cluster" in text
     command = [knobs.nvidia.ptxas.path, "-arch=sm_90a", "-v", code, "-o", os.devnull]
-    assembled = subprocess.run(command, capture_output=True, text=True, check=True)
+    assembled = subprocess.run(command, capture_output=True, text=True)
+    if "Unsupported .version" in assembled.stderr:
+        pytest.skip("the assembler of this Triton is older than CuTe DSL")
+    assert assembled.returncode == 0, assembled.stderr
     assert "0 bytes spill stores" in assembled.stderr
     assert "are serialized" not in assembled.stderr  # as where a product is read before a wait for it
 
