@@ -148,6 +148,12 @@ _row(
     missing=_later("vendors.calls", "why_missing", "tvm_ffi"),
     no_export="a tvm_ffi.Function exists in this process alone",
 )  # fmt: skip
+_row(
+    "cute_dsl", {"cuda": "bridge_cuda_host"}, "vendors.calls",
+    "a suites.VendorCall", "Call bridge.tvm_ffi_kernel with what cute.compile returns, in suites.VendorCall(make).",
+    missing=_later("vendors.calls", "why_missing", "tvm_ffi"),
+    no_export="what CuTe DSL compiles exists in this process alone",
+)  # fmt: skip
 _vendor("mosaic_gpu", "jax.experimental.pallas.mosaic_gpu.kernel")
 
 

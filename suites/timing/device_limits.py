@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from reports import Timing
 from suites.cells.case import Case
+from suites.kernels.half_precision import HALVES
 from suites.numerics.jaxpr import equations, jaxpr_of
-from suites.numerics.precision import multiplies_tf32
+from suites.numerics.precision import FLOAT8, multiplies_tf32
 from suites.timing import gpu_roofs
 from suites.timing.bandwidth import Roof, roof
-from suites.timing.gpu_roofs import WorkRoof, arithmetic_roof
+from suites.timing.gpu_roofs import WorkRoof, arithmetic_roof, product_roof
 from suites.timing.timed_cell import TimedCell
 
 MOST_SHARE = 4.0
@@ -50,8 +51,9 @@ def compare_with_limits(cell: TimedCell) -> None:
         cell.note(bandwidth_limit=limit.bandwidth, bandwidth_limit_kind=limit.kind)
     if platform == "cuda" and limit is not None:
         memory = WorkRoof(sum(cell.moved) / limit.bandwidth, limit.kind)
-        work = None if _on_tensor_cores(cell.case) else arithmetic_roof(cell.result.flops or 0, cell.case.dtype)
-        # No kernel that does all of the work can be faster than the longer of the two times.
+        multiplied, flops = _multiplied_matrices(cell.case), cell.result.flops or 0
+        work = product_roof(flops, multiplied) if multiplied else arithmetic_roof(flops, cell.case.dtype)
+        # No kernel that does all of the work is faster than the longer time, unless it multiplies faster than cuBLAS.
         least = max(memory, work or memory, key=lambda each: each.seconds)
         cell.note(roof_ns=1e9 * least.seconds, roof_kind=least.kind)
     reason = implausible(timing, cell.moved, limit)
@@ -59,11 +61,20 @@ def compare_with_limits(cell: TimedCell) -> None:
         cell.without_time(reason)
 
 
-def _on_tensor_cores(case: Case) -> bool:
-    """Whether tensor cores may multiply matrices of this dtype. They exceed the rate of fused multiply-adds."""
+def _multiplied_matrices(case: Case) -> str | None:
+    """The numbers of the matrices that tensor cores multiply in a call: a dtype, or ``TF32``; None if they do nothing.
+
+    They exceed the rate of fused multiply-adds.
+    """
     jaxpr = jaxpr_of(case.operator.reference, case.operator.sample(case.dtype, 64, 0)).jaxpr
-    products = [each for each in equations(jaxpr) if each.primitive.name == "dot_general"]
-    return any(case.dtype == "float64" or multiplies_tf32(each.params["precision"]) for each in products)
+    for each in equations(jaxpr):
+        if each.primitive.name == "dot_general" and all(len(factor.aval.shape) > 1 for factor in each.invars):
+            dtype = str(each.invars[0].aval.dtype)
+            if dtype == "float32" and multiplies_tf32(each.params["precision"]):
+                return "TF32"
+            if dtype in ("float64", *HALVES, FLOAT8):
+                return dtype
+    return None
 
 
 def _limit(cell: TimedCell, timing: Timing) -> Roof | None:

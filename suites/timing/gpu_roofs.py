@@ -1,7 +1,7 @@
 """Measures the roofs of a CUDA device: its bandwidth and its arithmetic.
 
 Bandwidth: a copy by XLA of as many bytes, in the same state of the cache. Arithmetic: each thread runs 16 independent
-chains of fused multiply-adds. The fastest time counts.
+chains of fused multiply-adds; where tensor cores multiply, a large product of XLA's library. The fastest time counts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bridge import cuda_raw_kernel
+from suites.kernels.half_precision import result_dtype, wide
 from suites.timing.bandwidth import Roof, copy_text, rounded
 from suites.timing.device_clock import device_clock
 
@@ -103,6 +104,38 @@ def arithmetic_roof(flops: int, dtype: str) -> WorkRoof | None:
         return None
     rate = arithmetic_peak(dtype)
     return WorkRoof(flops / rate, f"fused multiply-adds, {dtype} ({rate / 1e12:.3g} Tflop/s)")
+
+
+SIDE = 8192
+"""Rows and columns of the product: cuBLAS fills a GPU with it."""
+
+
+def product_roof(flops: int, numbers: str) -> WorkRoof:
+    """Returns the time of the operations of a call at the rate of a large product, which a better kernel could exceed.
+
+    Args:
+        flops: Operations of a call; a multiplication and an addition count as two.
+        numbers: What is multiplied: a dtype, or ``TF32``.
+    """
+    rate = product_rate(numbers)
+    return WorkRoof(flops / rate, f"product of {SIDE} x {SIDE}, {numbers} ({rate / 1e12:.3g} Tflop/s)")
+
+
+@functools.cache
+def product_rate(numbers: str) -> float:
+    """Measures operations per second of a large product on the first CUDA device. Its numbers are random.
+
+    Products of zeros are faster, because they take less power.
+    """
+    device = jax.devices("cuda")[0]
+    dtype, precision = ("float32", "tensorfloat32") if numbers == "TF32" else (numbers, "default")
+    options = {"precision": precision, "preferred_element_type": result_dtype(dtype)}
+    program = jax.jit(lambda A, B: jnp.matmul(A, B, **options))
+    with jax.enable_x64(True), jax.default_device(device):
+        A, B = (jax.random.normal(key, (SIDE, SIDE), wide(dtype)).astype(dtype) for key in map(jax.random.key, (0, 1)))
+        jax.block_until_ready(program(A, B))
+        times = device_clock(device).times(lambda: program(A, B), LAUNCHES)
+    return 2.0 * SIDE**3 / (1e-9 * min(each.span_ns for each in times))
 
 
 @functools.cache

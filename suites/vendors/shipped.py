@@ -1,4 +1,4 @@
-"""Calls kernels that JAX ships as examples of Pallas on Mosaic GPU: they are written for Hopper GPUs, and tuned."""
+"""Calls kernels for Hopper GPUs: those that JAX ships as examples of Pallas on Mosaic GPU, and ours in CuTe DSL."""
 
 from __future__ import annotations
 
@@ -30,8 +30,25 @@ class ShippedKernel(VendorCall):
         """Why the module does not import, or the GPU lacks the instructions."""
         if find_spec("absl") is None:
             return f"{_WHERE} imports absl: python -m pip install absl-py"
-        others = {each.compute_capability for each in jax.devices() if each.platform == "gpu"} - {_WGMMA}
-        return f"its instructions are those of compute capability {_WGMMA}, not {min(others)}" if others else None
+        return _without_wgmma()
+
+
+class CuteKernel(VendorCall):
+    """A kernel of ours in CuTe DSL, which the bridge calls as a function of TVM-FFI."""
+
+    def unsupported(self, platform: str) -> str | None:
+        """Why a GPU lacks the instructions."""
+        return _without_wgmma()
+
+
+def cute_kernel(module: str, name: str) -> CuteKernel:
+    """A kernel in CuTe DSL, by the function that calls it and its module, which is imported at the first call."""
+    return CuteKernel(lambda inputs, outs: getattr(import_module(module), name)(inputs, outs))
+
+
+def _without_wgmma() -> str | None:
+    others = {each.compute_capability for each in jax.devices() if each.platform == "gpu"} - {_WGMMA}
+    return f"its instructions are those of compute capability {_WGMMA}, not {min(others)}" if others else None
 
 
 def shipped(module: str) -> Any:

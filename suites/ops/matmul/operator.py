@@ -23,7 +23,7 @@ from suites.numerics.precision import FLOAT8
 from suites.ops.matmul import cutile, mosaic, numba_cpu, numba_cuda, triton, warp, warp_tiles
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
-from suites.vendors.shipped import ShippedKernel
+from suites.vendors.shipped import ShippedKernel, cute_kernel
 
 NO_FLOAT8 = {FLOAT8: "the language has no products of numbers of 8 bits"}
 
@@ -70,6 +70,7 @@ OPERATOR = Operator(
         "triton": TritonKernel(triton.matmul_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.matmul_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.matmul_triton, triton.launch)),
+        "cute_dsl": cute_kernel("suites.ops.matmul.cute_dsl", "matmul_cute"),
         "mosaic_gpu": ShippedKernel(mosaic.matmul_mosaic),
     },
     peers=peers.MATMUL,
@@ -80,6 +81,7 @@ OPERATOR = Operator(
             "float64": "Warp compiles its tiles for a minute in each dtype; the kernel of warp has this one",
             **NO_FLOAT8,
         },
+        "cute_dsl": dict.fromkeys((*WIDE, FLOAT8), "the kernel multiplies numbers of 16 bits"),
         "mosaic_gpu": dict.fromkeys((*WIDE, FLOAT8), "JAX ships a kernel for numbers of 16 bits"),
     },
     sample=_sample,

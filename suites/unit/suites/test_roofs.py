@@ -9,6 +9,7 @@ from suites.cells.case import Case
 from suites.ops import operators
 from suites.timing import bandwidth, device_limits, gpu_roofs
 from suites.timing.bandwidth import SMALLEST, TRIES, Roof
+from suites.timing.device_clock import CallTimes
 from suites.timing.device_limits import compare_with_limits
 from suites.timing.resources import planned_bytes, resources
 from suites.timing.timed_cell import TimedCell
@@ -50,29 +51,62 @@ def test_a_bandwidth_is_known_once_measured_and_measured_again_if_a_call_exceeds
 
 
 @pytest.mark.parametrize(
-    ("operator", "peak", "kind"),
+    ("operator", "dtype", "peak", "kind"),
     [
-        ("csr_matvec", 1e18, "copy, memory"),
-        ("nbody", 1e9, "fused multiply-adds, float32"),
-        ("matmul", 1e9, "fused multiply-adds, float32"),
-        ("matmul_tf32", 1e9, "copy, memory"),
+        ("csr_matvec", "float32", 1e18, "copy, memory"),
+        ("nbody", "float32", 1e9, "fused multiply-adds, float32"),
+        ("matmul", "float32", 1e9, "fused multiply-adds, float32"),
+        ("matmul", "float64", 1e9, "product of 8192 x 8192, float64 (0.0005 Tflop/s)"),
+        ("matmul", "bfloat16", 1e18, "copy, memory"),
+        ("matmul", "float8_e4m3fn", 1e9, "product of 8192 x 8192, float8_e4m3fn"),
+        ("matmul_tf32", "float32", 1e9, "product of 8192 x 8192, TF32"),
+        ("attention", "float16", 1e9, "product of 8192 x 8192, float16"),
+        ("matvec", "float16", 1e9, "copy, memory"),
     ],
 )
-def test_a_cell_records_what_limits_it(monkeypatch, operator, peak, kind):
+def test_a_cell_records_what_limits_it(monkeypatch, operator, dtype, peak, kind):
     monkeypatch.setattr(device_limits.gpu_roofs, "roof", lambda *moved: Roof(1e12, "copy, memory"))
     monkeypatch.setattr(gpu_roofs, "arithmetic_peak", lambda dtype: peak)
-    cell = timed(operator)
+    monkeypatch.setattr(gpu_roofs, "product_rate", lambda numbers: peak / 2)
+    cell = timed(operator, dtype)
     compare_with_limits(cell)
     assert cell.result.status is Status.PASSED
     assert cell.result.roof_kind.startswith(kind)
     assert cell.result.roof_share == pytest.approx(cell.result.roof_ns / 1e9)
 
 
-def timed(operator):
+@pytest.mark.parametrize(
+    ("numbers", "factors", "result", "precision"),
+    [
+        ("TF32", "f32", "float32", "HIGH"),
+        ("bfloat16", "bf16", "bfloat16", "DEFAULT"),
+        ("float8_e4m3fn", "f8_e4m3fn", "float32", "DEFAULT"),
+        ("float64", "f64", "float64", "DEFAULT"),
+    ],
+)
+def test_the_rate_of_products_is_that_of_the_fastest_call(monkeypatch, numbers, factors, result, precision):
+    programs, devices = [], jax.devices("cpu")
+
+    class Clock:
+        def times(self, call, count):
+            programs.append(str(jax.make_jaxpr(call)()))
+            assert jax.tree.leaves(call())[0].dtype == result
+            return [CallTimes(3000.0, None), CallTimes(2000.0, None)][:count]
+
+    monkeypatch.setattr(gpu_roofs, "SIDE", 10)
+    monkeypatch.setattr(gpu_roofs, "device_clock", lambda device: Clock())
+    monkeypatch.setattr(gpu_roofs.jax, "devices", lambda platform: devices)
+    assert gpu_roofs.product_rate.__wrapped__(numbers) == pytest.approx(1e9)
+    (program,) = programs
+    assert program.count(f"{factors}[10,10]") >= 2
+    assert f"precision=(Precision.{precision}, Precision.{precision})" in program
+
+
+def timed(operator, dtype):
     """A cell on a GPU that took a second."""
     declared = operators()[operator]
-    inputs = declared.sample("float32", 4096, 0)
-    cell = TimedCell(Case(declared, declared.backends()[0], "float32", 4096, "cuda"))
+    inputs = declared.sample(dtype, 4096, 0)
+    cell = TimedCell(Case(declared, declared.backends()[0], dtype, 4096, "cuda"))
     cell.moved = declared.bytes_read(*inputs), declared.bytes_written(*inputs)
     cell.note(flops=declared.flops(*inputs), bytes=sum(cell.moved), timing=make_timing(1e9))
     assert isinstance(cell.result, CellResult)

@@ -1,9 +1,15 @@
 """Kernels for tensor cores whose rows have choices: each choice is right on the CPU, or lowers for a GPU."""
 
+import importlib
+import os
+import subprocess
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from suites.backends import BACKENDS
 from suites.ops import operators
 from suites.ops.attention.warp_tiles import attention_in_tiles
 from suites.ops.matmul import warp_tiles
@@ -32,3 +38,42 @@ def test_groups_of_heads_share_the_keys_in_warp_tiles():
 def test_kernels_that_jax_ships_lower_on_parts_of_blocks_in_batches_and_in_large_tiles():
     # In a process of its own: an import of JAX's kernels that fails, as without absl, cannot be repeated.
     assert output("-m", "suites.unit.suites.lower_shipped").splitlines()[-1] == "7 programs"
+
+
+@pytest.fixture
+def cute_dsl(monkeypatch):
+    """The module of the kernel in CuTe DSL, which compiles for a Hopper GPU, whatever is here."""
+    if why := BACKENDS["cute_dsl"].missing():
+        pytest.skip(why)
+    compiler = importlib.import_module("cutlass.cutlass_dsl").CuTeDSL._get_dsl()
+    monkeypatch.setattr(compiler.envar, "arch", "sm_90a")
+    return importlib.import_module("suites.ops.matmul.cute_dsl")
+
+
+@pytest.mark.parametrize(("dtype", "choice"), [("bfloat16", "LARGE"), ("bfloat16", "SMALL"), ("float16", "LARGE")])
+def test_products_of_cute_dsl_overlap_and_their_numbers_stay_in_registers(cute_dsl, dtype, choice, tmp_path):
+    knobs = pytest.importorskip("triton.knobs")
+    keep = f"--keep-ptx --dump-dir {tmp_path}"
+    cute_dsl.compiled(jnp.dtype(dtype), **getattr(cute_dsl, choice), options=keep)
+    (code,) = tmp_path.glob("*.ptx")
+    text = code.read_text()
+    assert "wgmma.mma_async" in text
+    assert "multicast::cluster" in text
+    command = [knobs.nvidia.ptxas.path, "-arch=sm_90a", "-v", code, "-o", os.devnull]
+    assembled = subprocess.run(command, capture_output=True, text=True)
+    if "Unsupported .version" in assembled.stderr:
+        pytest.skip("the assembler of this Triton is older than CuTe DSL")
+    assert assembled.returncode == 0, assembled.stderr
+    assert "0 bytes spill stores" in assembled.stderr
+    assert "are serialized" not in assembled.stderr  # as where a product is read before a wait for it
+
+
+@pytest.mark.parametrize("shapes", [((33, 67), (67, 65)), ((3, 0), (0, 5)), ((2048, 64), (64, 2048))])
+@pytest.mark.usefixtures("cute_dsl")
+def test_a_batch_of_a_kernel_of_cute_dsl_is_one_call(shapes):
+    call = jax.vmap(operators()["matmul"].build(BACKENDS["cute_dsl"], arrays("bfloat16", *shapes)))
+    inputs = arrays("bfloat16", *((3, *shape) for shape in shapes))
+    lowered = jax.jit(call).trace(*inputs).lower(lowering_platforms=("cuda",))
+    assert lowered.as_text().count("@bridge_cuda_host") == 1
+    (result,) = jax.tree.leaves(lowered.out_info)
+    assert result.shape == (3, shapes[0][0], shapes[1][1])
