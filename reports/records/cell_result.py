@@ -35,6 +35,9 @@ class CellResult(Part, frozen=True, kw_only=True):
             this device reached in the same run.
         roof_kind: The resource that sets the roof, such as `copy, memory`. A roof needs it.
         remarks: The remarks of the operator's author, for readers of a table.
+        arithmetic: The numbers that the reference computes in, such as `products of TF32, sums of float32`.
+        code_lines: Lines of code of the kernel, with the functions of its file that it uses.
+        launch: The numbers that the kernel was launched with, such as the sizes of its blocks, by name.
 
     Raises:
         RecordError: The fields contradict each other.
@@ -59,6 +62,9 @@ class CellResult(Part, frozen=True, kw_only=True):
     roof_ns: Rate | None = None
     roof_kind: str | None = None
     remarks: str | None = None
+    arithmetic: str | None = None
+    code_lines: Count | None = None
+    launch: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.cell, Cell):

@@ -63,7 +63,7 @@ def merge_results(checked: CellResult | None, timed: Sequence[CellResult]) -> Ce
 def _with_facts(result: CellResult, results: Sequence[CellResult]) -> CellResult:
     """Adds the facts that only one of the processes measured."""
     facts = {}
-    for name in ("accuracy", "stages", "resources", "bytes", "flops", "remarks"):
+    for name in ("accuracy", "stages", "resources", "bytes", "flops", "remarks", "arithmetic", "code_lines", "launch"):
         values = [value for each in results if (value := getattr(each, name)) is not None]
         facts[name] = values[0] if values else None
     roof = max(results, key=lambda each: each.bandwidth_limit or 0.0)

@@ -7,13 +7,10 @@ clock. It never appears in a table.
 from __future__ import annotations
 
 from reports import Timing
-from suites.cells.case import Case
-from suites.kernels.half_precision import HALVES
-from suites.numerics.jaxpr import equations, jaxpr_of
-from suites.numerics.precision import FLOAT8, multiplies_tf32
 from suites.timing import gpu_roofs
 from suites.timing.bandwidth import Roof, roof
 from suites.timing.gpu_roofs import WorkRoof, arithmetic_roof, product_roof
+from suites.timing.kernel_facts import multiplied_matrices
 from suites.timing.timed_cell import TimedCell
 
 MOST_SHARE = 4.0
@@ -51,7 +48,7 @@ def compare_with_limits(cell: TimedCell) -> None:
         cell.note(bandwidth_limit=limit.bandwidth, bandwidth_limit_kind=limit.kind)
     if platform == "cuda" and limit is not None:
         memory = WorkRoof(sum(cell.moved) / limit.bandwidth, limit.kind)
-        multiplied, flops = _multiplied_matrices(cell.case), cell.result.flops or 0
+        multiplied, flops = multiplied_matrices(cell.case), cell.result.flops or 0
         work = product_roof(flops, multiplied) if multiplied else arithmetic_roof(flops, cell.case.dtype)
         # No kernel that does all of the work is faster than the longer time, unless it multiplies faster than cuBLAS.
         least = max(memory, work or memory, key=lambda each: each.seconds)
@@ -59,22 +56,6 @@ def compare_with_limits(cell: TimedCell) -> None:
     reason = implausible(timing, cell.moved, limit)
     if reason is not None:
         cell.without_time(reason)
-
-
-def _multiplied_matrices(case: Case) -> str | None:
-    """The numbers of the matrices that tensor cores multiply in a call: a dtype, or ``TF32``; None if they do nothing.
-
-    They exceed the rate of fused multiply-adds.
-    """
-    jaxpr = jaxpr_of(case.operator.reference, case.operator.sample(case.dtype, 64, 0)).jaxpr
-    for each in equations(jaxpr):
-        if each.primitive.name == "dot_general" and all(len(factor.aval.shape) > 1 for factor in each.invars):
-            dtype = str(each.invars[0].aval.dtype)
-            if dtype == "float32" and multiplies_tf32(each.params["precision"]):
-                return "TF32"
-            if dtype in ("float64", *HALVES, FLOAT8):
-                return dtype
-    return None
 
 
 def _limit(cell: TimedCell, timing: Timing) -> Roof | None:

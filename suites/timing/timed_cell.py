@@ -30,6 +30,7 @@ from suites.kernels.library import LibraryProgram
 from suites.numerics.arrays import Array, Inputs, fingerprint, same_bits, specs
 from suites.numerics.verdict import ResultVerdict
 from suites.timing.cuda_measurement import CudaMeasurement
+from suites.timing.kernel_facts import arithmetic, code_lines, launch_of
 from suites.timing.loops import Programs
 from suites.timing.measurement import Measurement, SingleCalls, TwoPoints
 from suites.timing.resources import resources
@@ -202,7 +203,8 @@ class TimedCell:
             shapes, dtypes = input_types(inputs)
             read, written = case.operator.bytes_read(*inputs), case.operator.bytes_written(*inputs)
             self.note(shapes=shapes, dtypes=dtypes, flops=case.operator.flops(*inputs), bytes=read + written)
-            self.note(remarks=case.operator.remarks or None)
+            self.note(remarks=case.operator.remarks or None, arithmetic=arithmetic(case))
+            self.note(code_lines=code_lines(case.operator.kernels.get(case.backend)), launch=launch_of(case, inputs))
             self.moved = read, written
             self._compile(inputs, checks)
         except Exception as error:

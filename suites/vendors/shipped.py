@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -41,9 +42,22 @@ class CuteKernel(VendorCall):
         return _without_wgmma()
 
 
-def cute_kernel(module: str, name: str) -> CuteKernel:
-    """A kernel in CuTe DSL, by the function that calls it and its module, which is imported at the first call."""
-    return CuteKernel(lambda inputs, outs: getattr(import_module(module), name)(inputs, outs))
+@dataclass(frozen=True)
+class Later:
+    """A function of a module that is imported when it is called, because the module needs CuTe DSL."""
+
+    module: str
+    name: str
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The function."""
+        found: Callable[..., Any] = getattr(import_module(self.module), self.name)
+        return found
+
+    def __call__(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Callable[..., Any]:
+        """Calls it."""
+        return cast("Callable[..., Any]", self.func(inputs, outs))
 
 
 def _without_wgmma() -> str | None:

@@ -23,7 +23,7 @@ from suites.numerics.precision import FLOAT8
 from suites.ops.matmul import cutile, mosaic, numba_cpu, numba_cuda, triton, warp, warp_tiles
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
-from suites.vendors.shipped import ShippedKernel, cute_kernel
+from suites.vendors.shipped import CuteKernel, Later, ShippedKernel
 
 NO_FLOAT8 = {FLOAT8: "the language has no products of numbers of 8 bits"}
 
@@ -70,7 +70,7 @@ OPERATOR = Operator(
         "triton": TritonKernel(triton.matmul_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.matmul_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.matmul_triton, triton.launch)),
-        "cute_dsl": cute_kernel("suites.ops.matmul.cute_dsl", "matmul_cute"),
+        "cute_dsl": CuteKernel(Later("suites.ops.matmul.cute_dsl", "matmul_cute")),
         "mosaic_gpu": ShippedKernel(mosaic.matmul_mosaic),
     },
     peers=peers.MATMUL,
