@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
-def rows_launch(shape: tuple[int, int], *, most: int = 1 << 20, rows: int = 0, block: int = 0) -> dict[str, Any]:
+def rows_launch(
+    shape: tuple[int, int], *, most: int = 1 << 20, elements: int = 4096, rows: int = 0, block: int = 0
+) -> dict[str, Any]:
     """The grid and the block: short rows share a program, and long ones are cut where the kernel allows it.
 
     Args:
         shape: The rows and columns of the matrix.
         most: Most columns of a block.
+        elements: Elements of a block of short rows.
         rows: Rows of a block, instead of the default.
         block: Columns of a block, likewise.
     """
     height, width = shape
     block = block or min(most, 1 << max(width - 1, 0).bit_length())
-    rows = rows or max(1, 4096 // block)
+    rows = rows or max(1, elements // block)
     return {"grid": (-(-height // rows), -(-width // block)) if height and width else 0, "ROWS": rows, "BLOCK": block}
+
+
+def cutile_rows_launch(outs: Sequence[Any], **chosen: Any) -> dict[str, Any]:
+    """The same for cuTile: eight warps share a block, or eight blocks an SM where results have at most 16 bits."""
+    hints = {"occupancy": 8} if outs[0].dtype.itemsize <= 2 else {"num_worker_warps": 8}
+    return {"hints": hints, **rows_launch(outs[0].shape, **chosen)}
 
 
 def triton_rows_launch(shape: tuple[int, int], warps: int = 0, **chosen: int) -> dict[str, Any]:

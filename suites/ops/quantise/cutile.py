@@ -1,7 +1,7 @@
 """The kernel of quantise in cuTile: a block for some rows, which it reads once."""
 
 from suites.backends.cutile import ct, kernel, widened
-from suites.kernels.rows_launch import rows_launch
+from suites.kernels.rows_launch import cutile_rows_launch
 from suites.ops.quantise.numba_cpu import LEVELS, TINY
 
 
@@ -19,4 +19,4 @@ def quantise_cutile(x, quantised, scales, ROWS: "ct.Constant[int]", BLOCK: "ct.C
 
 
 def launch(inputs, outs, **chosen):
-    return rows_launch(outs[0].shape, **chosen)
+    return cutile_rows_launch(outs, **chosen)

@@ -1,7 +1,7 @@
 """The kernel of rms_norm in cuTile: a block for some rows."""
 
 from suites.backends.cutile import ct, kernel, widened
-from suites.kernels.rows_launch import rows_launch
+from suites.kernels.rows_launch import cutile_rows_launch
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
 
@@ -15,4 +15,4 @@ def rms_norm_cutile(x, weight, out, ROWS: "ct.Constant[int]", BLOCK: "ct.Constan
 
 
 def launch(inputs, outs, **chosen):
-    return rows_launch(outs[0].shape, **chosen)
+    return cutile_rows_launch(outs, **chosen)

@@ -17,6 +17,6 @@ def rotary_cutile(x, cos, sin, out, ROWS: "ct.Constant[int]", BLOCK: "ct.Constan
     ct.scatter(out, (i, head, j + half), ct.astype(b * c + a * s, out.dtype))
 
 
-def launch(inputs, outs, **chosen):
+def launch(inputs, outs, elements=1024, **chosen):
     length, heads, width = outs[0].shape
-    return rows_launch((length * heads, width // 2), **chosen)
+    return rows_launch((length * heads, width // 2), elements=elements, **chosen)

@@ -15,6 +15,6 @@ def rotary_triton(x, cos, sin, out, rows, columns, heads, ROWS: "tl.constexpr", 
     tl.store(out + at + columns, b * c + a * s, inside)
 
 
-def launch(inputs, outs, **chosen):
+def launch(inputs, outs, elements=512, **chosen):
     length, heads, width = outs[0].shape
-    return {"heads": heads, **triton_rows_launch((length * heads, width // 2), **chosen)}
+    return {"heads": heads, **triton_rows_launch((length * heads, width // 2), elements=elements, **chosen)}

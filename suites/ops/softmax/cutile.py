@@ -1,7 +1,7 @@
 """The kernel of softmax in cuTile: a block for some rows."""
 
 from suites.backends.cutile import ct, kernel, widened
-from suites.kernels.rows_launch import rows_launch
+from suites.kernels.rows_launch import cutile_rows_launch
 
 
 @kernel
@@ -14,4 +14,4 @@ def softmax_cutile(x, out, ROWS: "ct.Constant[int]", BLOCK: "ct.Constant[int]"):
 
 
 def launch(inputs, outs, **chosen):
-    return rows_launch(outs[0].shape, **chosen)
+    return cutile_rows_launch(outs, **chosen)
