@@ -44,6 +44,9 @@ MOST_APPLIED = 128
 MOST_ELEMENTS = 1 << 28
 """Most elements of all results in a reference with a derived bound: they take a minute and a few GiB."""
 
+PRODUCTS = 512
+"""Products in matrices that take as long as another element: a product of 4096 x 4096 float64 takes half a minute."""
+
 MOST_BY_NUMPY = 1 << 20
 """Most elements of all results if NumPy computes a truth without a bound: they take a second."""
 
@@ -118,7 +121,7 @@ def _derived(reference: Reference, inputs: Arrays, *, keeps_unknown: bool = Fals
         closed = jaxpr_of(reference, inputs)
     except jax.errors.JAXTypeError as error:
         raise Underivable(f"the reference cannot be traced ({type(error).__name__})") from error
-    if elements(closed.jaxpr) > MOST_ELEMENTS:
+    if elements(closed.jaxpr, PRODUCTS) > MOST_ELEMENTS:
         raise Underivable(f"the reference computes more than {MOST_ELEMENTS} elements")
     number_steps()
     with np.errstate(all="ignore"):
@@ -147,15 +150,16 @@ def _overflows(result: Estimate) -> Array | None:
     return mask if mask.any() else None
 
 
-def elements(jaxpr: Any) -> int:
-    """Returns how many elements all operations of a jaxpr compute; products of matrices count each product."""
+def elements(jaxpr: Any, products: int = 1) -> int:
+    """Returns how many elements all operations of a jaxpr compute; so many products in matrices count as one."""
     total = 0
     for equation in jaxpr.eqns:
         own = sum(math.prod(variable.aval.shape) for variable in equation.outvars)
         if equation.primitive.name == "dot_general":
             ((contracted, _), _) = equation.params["dimension_numbers"]
-            own *= math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
-        inner = [elements(getattr(each, "jaxpr", each)) for each in jaxprs(equation.params.values())]
+            depth = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+            own = own * depth // products
+        inner = [elements(getattr(each, "jaxpr", each), products) for each in jaxprs(equation.params.values())]
         total += own + int(equation.params.get("length", 1) or 1) * sum(inner)
     return total
 

@@ -131,3 +131,14 @@ def test_a_product_of_8_bits_is_added_up_in_float32(wide, status):
         return functools.reduce(jnp.add, terms.astype(wide).swapaxes(0, 1)).astype("float32")
 
     assert judged("matmul", "float8_e4m3fn", product) is status
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "least"), [("matmul_tf32", "float32", 2**-9), ("matmul", "float8_e4m3fn", 2**-8)]
+)
+def test_large_products_of_few_bits_have_a_derived_bound_too(name, dtype, least):
+    """The default tolerance of float32 would refuse every one of them that is a thousand deep."""
+    A, B = operators()[name].sample(dtype, 1024**2, 0)
+    (expected,) = operators()[name].truth(A, B).outputs
+    sizes = np.abs(A.astype(np.float64)) @ np.abs(B.astype(np.float64))
+    assert (expected.margin >= 0.99 * least * sizes).all()
