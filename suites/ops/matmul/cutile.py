@@ -1,11 +1,12 @@
 """The kernel of matmul in cuTile: a block takes tiles of out, in groups that share rows of A and columns of B.
 
-As in Triton, it takes B transposed where its numbers have 8 bits or are TF32.
+As in Triton, it takes a large B transposed where its numbers have 8 bits or are TF32.
 """
 
 from typing import Any
 
 from suites.backends.cutile import ct, kernel
+from suites.ops.matmul.triton import TRANSPOSED
 
 LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "programs": 132, "hints": {"num_worker_warps": 8}}
 """Of numbers of 16 bits: with four warps, a thread has no registers for its part of the tile. An H200 has 132 SMs."""
@@ -58,6 +59,6 @@ def launch(inputs, outs, tf32=False, **chosen):
     chosen = dict(chosen or (large if is_large else SMALL))
     programs = chosen.pop("programs", None)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
-    transposed = size == 1 or tf32
+    transposed = (size == 1 or tf32) and min(rows, columns) >= TRANSPOSED
     arrange = (lambda A, B: (A, B.T)) if transposed else None
     return {"grid": min(tiles, programs or tiles), "TF32": tf32, "TRANSPOSED": transposed, "arrange": arrange, **chosen}

@@ -1,7 +1,7 @@
 """The kernel of matmul in Triton: a program takes tiles of out, in groups that share rows of A and columns of B.
 
 Tensor cores of Hopper read a factor of 8 or 32 bits only with neighbours along the depth side by side (PTX: wgmma
-transposes numbers of 16 bits alone). So there the kernel takes B transposed.
+transposes numbers of 16 bits alone). So there the kernel takes a large B transposed.
 """
 
 from suites.backends import triton as blocks
@@ -15,6 +15,9 @@ LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "num_warps": 8, "
 """Of numbers of 16 bits. A program runs on each of the 132 multiprocessors of an H200, and takes tile after tile."""
 
 SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8, "num_warps": 4, "num_stages": 3}
+
+TRANSPOSED = 512
+"""Least rows and columns for which it pays to transpose B before."""
 
 
 @jit
@@ -81,7 +84,7 @@ def launch(inputs, outs, precision="ieee", **chosen):
     chosen = dict(chosen or (large if is_large else SMALL))
     programs = chosen.pop("programs", None)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
-    transposed = bits == 8 or precision == "tf32"
+    transposed = (bits == 8 or precision == "tf32") and min(rows, columns) >= TRANSPOSED
     moved = (inputs[0], inputs[0] if transposed else inputs[1], *outs)  # as rows of the depth, B has those of A
     described = (bits <= 16 or transposed) and all(map(blocks.has_descriptors, moved))
     return {
