@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CudaCallable, Gradient, Operator, Sizes, TritonCallable, WarpCallable, total_bytes, values, vectors
+from suites.kernels.blocked_sums import BLOCK
 from suites.kernels.half_precision import FLOATS, TUNED, in_float32
-from suites.numerics.blocked_sums import BLOCK
 from suites.ops.cumsum import numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 
