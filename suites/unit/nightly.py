@@ -4,6 +4,8 @@ CI runs what a change breaks most often, in a few minutes. A test is deep if it 
 test says in part already: every kernel for a GPU, threads, browsers, leaks, whole sessions of a command.
 """
 
+from suites.cells.case import Case
+
 DEEP = (
     # Every kernel for a GPU, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
@@ -69,7 +71,8 @@ DEEP = (
 
 CHECKS_OF_ALL_OPERATORS = ("compiled", "grad")
 OPERATORS_OF_ALL_CHECKS = ("add", "csr_matvec", "scatter_add")
-"""In CI the other checks run on these operators alone. ``kernel-bridge validate`` runs all of them on all operators."""
+"""In CI the other checks, and other dtypes than the first one, run on these operators alone. ``kernel-bridge validate``
+runs all of them on all operators."""
 
 
 def is_deep_test(nodeid: str) -> bool:
@@ -77,6 +80,9 @@ def is_deep_test(nodeid: str) -> bool:
     return nodeid.startswith(DEEP)
 
 
-def is_deep_check(check: str, operator: str) -> bool:
-    """Whether a check of an operator is left to the night."""
-    return check not in CHECKS_OF_ALL_OPERATORS and operator not in OPERATORS_OF_ALL_CHECKS
+def is_deep_check(check: str, case: Case) -> bool:
+    """Whether a check of a case is left to the night. A kernel without the first dtype keeps the others."""
+    if case.operator.name in OPERATORS_OF_ALL_CHECKS:
+        return False
+    has_first = case.operator.unsupported(case.backend, case.platform, case.operator.dtypes[0]) is None
+    return check not in CHECKS_OF_ALL_OPERATORS or (has_first and not case.in_first_dtype)
