@@ -34,7 +34,7 @@ def test_every_way_in_which_a_cell_can_end_is_recorded_and_said(tmp_path):
     others = "(cube_wrong or polynomial or difference) and compiled"
     chosen = f"({own}) or ({others}) or (cube_worse and (crashes or hangs or concurrent))"
     done = run(
-        "-m", "suites", "validate", "my_ops.py", "formulas.py", OUTSIDE, "--jobs", "2", "--timeout", "8",
+        "-m", "suites", "validate", "my_ops.py", "formulas.py", OUTSIDE, "--jobs", "1", "--timeout", "8",
         "--backend", "numba", "--backend", "formula", "--summary", summary, "--profile", "quick",
         "--", f"--junitxml={junit}", "-k", chosen, cwd=tmp_path, KERNEL_BRIDGE_RUNS="runs",
     )  # fmt: skip
