@@ -61,9 +61,7 @@ DEEP = (
     "suites/unit/suites/test_command_sessions.py::test_an_operator_without_a_kernel_for_the_device_is_not_fine",
     "suites/unit/suites/test_command_sessions.py::test_nothing_of_the_users_configuration_reaches_a_session",
     "suites/unit/suites/test_executor.py::test_a_run_on_an_engine_of_which_a_worker_is_killed_is_that_of_one_process",
-    "suites/unit/suites/test_parts.py::test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named",
     "suites/unit/suites/test_pytest_line.py",
-    "suites/unit/suites/test_source_commit.py::test_the_header_of_a_run_has_the_commit_of_files_and_modules",
     "suites/unit/suites/test_sides.py::test_a_real_side_loads_its_own_files",
 )  # fmt: skip
 """How the ids of deep tests begin: a folder, a file, or a test of a file."""

@@ -19,35 +19,17 @@ from suites.timing.timed_cell import stages
 from suites.unit.bridge import kernels
 
 
-class Simulated(Programs):
-    """Programs whose times are known: a loop takes ``fixed`` seconds, and ``call`` seconds for each call."""
-
-    @classmethod
-    def of_times(cls, fixed, call, hiccup=lambda: 0.0, clock=None):
-        clock = clock or Clock()
-
-        def chained(loops, arguments):
-            clock.seconds += fixed + loops * call + hiccup()
-
-        def single(*arguments):
-            clock.seconds += fixed + call + hiccup()
-
-        return cls(single=single, chained=chained), clock
-
-
-class Clock:
-    seconds = 1.0
-
-    def __call__(self):
-        return self.seconds
-
-
 @pytest.fixture
 def simulated(monkeypatch):
-    def make(*arguments, **options):
-        programs, clock = Simulated.of_times(*arguments, **options)
-        monkeypatch.setattr(measurement.time, "perf_counter", clock)
-        return programs
+    """Makes programs whose times are known: a loop takes ``fixed`` seconds, and ``call`` seconds for each call."""
+    now = [1.0]
+    monkeypatch.setattr(measurement.time, "perf_counter", lambda: now[0])
+
+    def make(fixed, call, hiccup=lambda: 0.0):
+        def chained(loops, arguments):
+            now[0] += fixed + loops * call + hiccup()
+
+        return Programs(single=lambda *arguments: chained(1, arguments), chained=chained)
 
     return make
 

@@ -101,17 +101,15 @@ def test_evidence_keeps_the_worst_accuracy_and_raises_what_is_wrong():
 
 
 def test_evidence_of_elements_without_a_bound_is_no_evidence():
-    def verdict(status, judged):
-        return ResultVerdict(status, None if status is Status.PASSED else "no error bound is known", None, judged)
-
-    evidence = Evidence()
+    evidence, said = Evidence(), "no error bound is known"
     with pytest.raises(CheckFailed, match="UNCHECKED: the check ended without judging a result"):
         evidence.finish()
-    evidence.require(verdict(Status.UNCHECKED, 0))
-    with pytest.raises(CheckFailed, match="UNCHECKED: no error bound is known") as caught:
+    evidence.require(ResultVerdict(Status.UNCHECKED, said, None, 0))
+    with pytest.raises(CheckFailed, match=f"UNCHECKED: {said}") as caught:
         evidence.finish()
     assert outcome(caught)[0] is Status.UNCHECKED
-    evidence.require(verdict(Status.UNCHECKED, 3))
+    some = ResultVerdict(Status.UNCHECKED, said, None, 3)
+    evidence.require(some)
     evidence.finish()
     with pytest.raises(CheckFailed, match="UNCHECKED: value: no error bound"):
-        evidence.require(verdict(Status.UNCHECKED, 3), "value", every_element=True)
+        evidence.require(some, "value", every_element=True)
