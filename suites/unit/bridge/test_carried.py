@@ -22,7 +22,7 @@ from bridge.kernel.carried import Carried
 from bridge.languages.warp import cpu_plan
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import test_warp_callable, toy_c, warp_kernels
-from suites.unit.bridge.kernels import like
+from suites.unit.bridge.kernels import double_parallel, like
 from suites.unit.processes import output
 
 X = np.arange(1, 5, dtype=np.float32)
@@ -33,12 +33,6 @@ SPEC = jax.ShapeDtypeStruct(X.shape, X.dtype)
 def thrice(x, out):
     for i in range(x.size):
         out[i] = 3 * x[i]
-
-
-@numba.njit(parallel=True)
-def in_parallel(x, out):
-    for i in numba.prange(x.size):
-        out[i] = x[i] + 1
 
 
 @numba.njit
@@ -71,7 +65,7 @@ def of_warp(x):
 CALLS = {
     "thrice": numba_kernel(thrice, like),
     "shared batch": lambda x: jax.vmap(numba_kernel(thrice, like, vmap_method="parallel"))(x[:, None]),
-    "parallel": numba_kernel(in_parallel, like),
+    "parallel": numba_kernel(double_parallel, like),
     "memory": numba_kernel(with_memory, like),
     "half": lambda x: numba_kernel(half, like)(x.astype(jnp.bfloat16)).astype(jnp.float32),
     "raises": numba_kernel(raises, like),

@@ -19,6 +19,7 @@ from bridge import (
     warp_callable,
 )
 from suites.kernels.warp.blocks import wp
+from suites.unit.bridge.warp_kernels import increment
 
 FLOATS = wp.array(dtype=float)
 X = jnp.sin(jnp.arange(8.0))
@@ -41,12 +42,6 @@ def add(a: FLOATS, b: FLOATS, out: FLOATS):
 def smooth(a: FLOATS, out: FLOATS):
     i = wp.tid()
     out[i] = 0.5 * (a[wp.max(i - 1, 0)] + a[wp.min(i + 1, a.shape[0] - 1)])
-
-
-@wp.kernel
-def increment(a: FLOATS):
-    i = wp.tid()
-    a[i] = a[i] + 1.0
 
 
 @wp.kernel

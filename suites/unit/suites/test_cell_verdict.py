@@ -21,12 +21,8 @@ from suites.guards import page_faults
 from suites.guards.guarded_calls import Guards
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.numerics.error_model import exact
+from suites.unit.bridge.kernels import copy
 from suites.validate import memory_limit
-
-
-@numba.njit
-def copy(x, out):
-    out[:] = x
 
 
 @numba.njit

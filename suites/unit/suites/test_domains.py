@@ -14,6 +14,7 @@ from suites.checks.drawn.value_patterns import pattern_names, patterned
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.declare.contradictions import verify
 from suites.ops import operators
+from suites.unit.bridge.kernels import product
 from suites.unit.suites.ops_small import gather
 
 DOMAINS = {
@@ -151,21 +152,8 @@ def test_default_sample_lies_in_the_declared_domain(domain, dtype):
 # Shapes are declared by the names of axes; inputs of other ranks, indices and flags need no code.
 
 
-@numba.njit
-def matvec(a, v, out):
-    for i in range(a.shape[0]):
-        total = a.dtype.type(0)
-        for j in range(a.shape[1]):
-            total += a[i, j] * v[j]
-        out[i] = total
-
-
-def _matvec(**fields):
-    return Operator(name="matvec", reference=lambda a, v: jnp.dot(a, v), kernels={"numba": matvec}, **fields)
-
-
 def test_equal_names_are_equal_extents_and_others_differ():
-    operator = _matvec(shapes=("m n", "n"))
+    operator = _operator(lambda a, v: jnp.dot(a, v), product, shapes=("m n", "n"))
     a, v = operator.sample("float64", 100, 0)
     assert a.shape == (10, 12)
     assert v.shape == (12,)
@@ -194,18 +182,18 @@ def test_dtypes_indices_ranges_numbers_and_scalars_are_declared_in_words():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("m-n",), r"matvec: shapes\[0\] is 'm-n', expected the names of its axes"),
+        (("m-n",), r"some: shapes\[0\] is 'm-n', expected the names of its axes"),
         (("int32 k < m",), "no input has the axis 'm'"),
         (3, "expected a text for each input"),
     ],
 )
 def test_what_is_no_shape_is_refused(given, message):
     with pytest.raises((OperatorError, TypeError), match=message if given != 3 else None):
-        _matvec(shapes=given)
+        _operator(lambda a, v: jnp.dot(a, v), shapes=given)
 
 
 def test_a_reference_that_does_not_take_vectors_is_refused_with_a_line_to_paste():
-    operator = _operator(lambda a, v: jnp.einsum("ij,j->i", a, v), matvec)
+    operator = _operator(lambda a, v: jnp.einsum("ij,j->i", a, v), product)
     with pytest.raises(OperatorError, match=r'default inputs a and v are float32\[33\]; .*shapes=\("m n", "n"\)'):
         verify(operator)
 
@@ -217,7 +205,7 @@ def lengths(x: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
 
 
 def test_a_kernel_that_does_not_take_the_default_inputs_is_refused_once_with_a_line_to_paste():
-    rows = _operator(lambda a, v: a + v, matvec)
+    rows = _operator(lambda a, v: a + v, product)
     with pytest.raises(OperatorError, match=r'no kernel takes the default inputs \(numba: .*shapes=\("m n", "n"\)'):
         verify(rows)
     vectors = Operator(name="lengths", reference=jnp.abs, kernels={"warp": lengths}, dtypes=("float32",))

@@ -10,12 +10,7 @@ import warp as wp
 from suites import ErrorCase, Failure, Gradient, Operator, OperatorError, Sizes, exact
 from suites.backends import BACKENDS
 from suites.declare.contradictions import verify
-
-
-@numba.njit
-def kernel(x, out):
-    for i in range(x.size):
-        out[i] = x[i]
+from suites.unit.bridge.kernels import copy
 
 
 @wp.kernel
@@ -29,7 +24,7 @@ def plain(x, out):
 
 
 def _operator(**changes):
-    return Operator(**{"name": "copy", "reference": lambda x: x + 0, "kernels": {"numba": kernel}, **changes})
+    return Operator(**{"name": "copy", "reference": lambda x: x + 0, "kernels": {"numba": copy}, **changes})
 
 
 MISTAKES = {
@@ -38,7 +33,7 @@ MISTAKES = {
         "copy: kernels is empty, expected at least one, such as {'numba': kernel}.",
     ),
     "unknown_backend": (
-        lambda: _operator(kernels={"nubma": kernel}),
+        lambda: _operator(kernels={"nubma": copy}),
         "copy: kernels: there is no backend 'nubma'. Did you mean 'numba'\\? Known are jnp, numba, numba_parallel,",
     ),
     "jnp_as_kernel": (
