@@ -15,7 +15,6 @@ from bridge import (
     PlatformError,
     RecordingError,
     SignatureError,
-    export_checks,
     warp_callable,
 )
 from suites.kernels.warp.blocks import wp
@@ -267,12 +266,6 @@ def test_inputs_do_not_change():
     for results in (call(X), warp_callable(writes, 2, in_out_argnames=["a"], python_call=True)(X)):
         np.testing.assert_array_equal(results, [X + 1, X + 1])
     np.testing.assert_array_equal(jax.vmap(call)(BATCH)[1], BATCH + 1)
-
-
-def exported(call, *args, **options):
-    specs = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args]
-    options = {"platforms": ("cpu",), **options}
-    return jax.export.export(jax.jit(call), disabled_checks=export_checks(), **options)(*specs)
 
 
 def test_a_function_gets_its_floats_unrounded_and_the_kernels_of_its_last_definition():

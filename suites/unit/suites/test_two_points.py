@@ -111,10 +111,6 @@ def counted_gather(indices, x, out):
         out[i] = x[indices[i]]
 
 
-def _struct(shape, dtype):
-    return jax.ShapeDtypeStruct(shape, dtype)
-
-
 def _count(address):
     return int(array_at(address, 1, np.int64)[0])
 
@@ -122,7 +118,7 @@ def _count(address):
 def test_chained_calls_all_happen_on_unchanged_integers():
     """Floats as indices would lie far outside of ``x``, and crash the process."""
     indices, x = np.array([FIRST, 0, 7, *range(8)], np.int32), 1000 * np.arange(8, dtype=np.int32)
-    outs = [_struct(indices.shape, np.float32)]
+    outs = [jax.ShapeDtypeStruct(indices.shape, np.float32)]
     call = BACKENDS["numba"].build(counted_gather, outs)
     programs = Programs.of(call, outs, (indices, x))
     calls, unequal = _count(CALLS), _count(UNEQUAL)
@@ -132,7 +128,7 @@ def test_chained_calls_all_happen_on_unchanged_integers():
 
 
 def test_chained_calls_depend_on_each_other_as_far_as_xla_can_know():
-    outs = [_struct((8,), np.float32)]
+    outs = [jax.ShapeDtypeStruct((8,), np.float32)]
     call = BACKENDS["numba"].build(operators()["add"].kernels[BACKENDS["numba"]], outs)
     x = jnp.arange(1.0, 9.0)
     program = chain(lambda x: [2 * each for each in jax.tree.leaves(call(x, jnp.zeros(8)))], outs, [x])
