@@ -12,16 +12,6 @@ from suites.unit.suites.git_repositories import OPERATORS
 
 WRONG = OPERATORS.replace("twice", "wrong").replace("OPERATOR", "WRONG").replace("2 * x[i]", "3 * x[i]")
 
-CONFTEST = """\
-def pytest_addoption(parser):
-    parser.addoption("--device")
-"""
-SETTINGS = """\
-[pytest]
-addopts = --strict-markers --strict-config
-markers = speed: hers
-"""
-
 CHOSEN = "(wrong and compiled) or (twice and shard)"
 """Some checks: sharding needs several devices, the other needs all inputs."""
 
@@ -31,8 +21,8 @@ def hers(tmp_path_factory):
     """A folder of somebody's own tests, with settings that would change the checks."""
     folder = tmp_path_factory.mktemp("hers")
     (folder / "my_ops.py").write_text(OPERATORS + WRONG)
-    (folder / "conftest.py").write_text(CONFTEST)
-    (folder / "pytest.ini").write_text(SETTINGS)
+    (folder / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--device')\n")
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers --strict-config\nmarkers = speed: hers\n")
     return folder
 
 
