@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         case = case_of(item)
         check = case and check_of(item.path, getattr(item, "originalname", ""))
-        if is_deep_test(item.nodeid) or (case and check and is_deep_check(check.name, case.operator.name)):
+        if is_deep_test(item.nodeid) or (case and check and is_deep_check(check.name, case)):
             item.add_marker("nightly")
 
 

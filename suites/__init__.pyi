@@ -29,6 +29,10 @@ from suites.kernels.half_precision import FLOATS as FLOATS
 from suites.kernels.half_precision import in_float32 as in_float32
 from suites.kernels.jax_kernels import JaxKernel as JaxKernel
 from suites.kernels.kernel import Kernel as Kernel
+from suites.kernels.sparse import EDGE_ROWS as EDGE_ROWS
+from suites.kernels.sparse import csr as csr
+from suites.kernels.sparse import csr_sample as csr_sample
+from suites.kernels.sparse import special_csr as special_csr
 from suites.numerics.arrays import kind_of as kind_of
 from suites.numerics.arrays import total_bytes as total_bytes
 from suites.numerics.derived import derived_truth as derived_truth
@@ -37,8 +41,4 @@ from suites.numerics.edges import vectors as vectors
 from suites.numerics.error_model import Expected as Expected
 from suites.numerics.error_model import Truth as Truth
 from suites.numerics.error_model import exact as exact
-from suites.numerics.sparse import EDGE_ROWS as EDGE_ROWS
-from suites.numerics.sparse import csr as csr
-from suites.numerics.sparse import csr_sample as csr_sample
-from suites.numerics.sparse import special_csr as special_csr
 from suites.vendors.calls import VendorCall as VendorCall

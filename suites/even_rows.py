@@ -11,8 +11,8 @@ import numpy as np
 
 from suites.declare.aspects import Sizes
 from suites.declare.operator import Operator
+from suites.kernels.sparse import csr
 from suites.numerics.arrays import Array
-from suites.numerics.sparse import csr
 from suites.ops import operators
 
 EACH = 200

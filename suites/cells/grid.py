@@ -15,6 +15,7 @@ import pytest
 from suites.backends import BACKENDS, Backend
 from suites.cells import catalogue
 from suites.cells.case import Case
+from suites.cells.selection import Selection
 from suites.declare.operator import Operator
 
 
@@ -29,20 +30,25 @@ def peers(operator: Operator, platform: str) -> list[Backend]:
     return [backend for backend in BACKENDS.values() if platform in backend.platforms and backend in operator.peers]
 
 
+def operators_of(selection: Selection) -> list[Operator]:
+    """Returns the operators in use that a selection names, or all of them if it names none."""
+    return [each for name, each in catalogue.operators().items() if name in (selection.operators or (name,))]
+
+
 def grid(
-    platform: str,
+    selection: Selection,
     sizes: Callable[[Operator], tuple[int, ...]],
     backends_of: Callable[[Operator, str], list[Backend]] = backends,
 ) -> Iterator[Case]:
-    """Yields every backend and dtype of every operator at the sizes that ``sizes`` returns for it.
+    """Yields every backend and dtype of the operators of a selection at the sizes that ``sizes`` returns for each.
 
     The cases of one kernel follow each other, so that it is compiled once.
     """
-    for operator in catalogue.operators().values():
-        for backend in backends_of(operator, platform):
+    for operator in operators_of(selection):
+        for backend in backends_of(operator, selection.device):
             for dtype in operator.dtypes:
                 for size in sizes(operator):
-                    yield Case(operator, backend, dtype, size, platform)
+                    yield Case(operator, backend, dtype, size, selection.device)
 
 
 def as_parameter(case: Case, reason: str | None = None) -> Any:

@@ -8,7 +8,7 @@ from reports.records.cell import short_dtype
 from suites.backends import BACKENDS
 from suites.cells import catalogue
 from suites.cells.case import Case
-from suites.cells.grid import backends, missing_device, why_skipped
+from suites.cells.grid import backends, missing_device, operators_of, why_skipped
 from suites.cells.selection import Selection
 from suites.declare import fields
 from suites.errors import SelectionError
@@ -20,11 +20,9 @@ def require_known_names(selection: Selection) -> None:
     Raises:
         SelectionError: One does not; the message lists the known ones.
     """
-    operators = catalogue.operators()
-    _require_known("operator", selection.operators, operators)
+    _require_known("operator", selection.operators, catalogue.operators())
     _require_known("backend", selection.backends, [backend.id for backend in BACKENDS.values()])
-    own = [operator for name, operator in operators.items() if not selection.operators or name in selection.operators]
-    dtypes = list(dict.fromkeys(dtype for operator in own for dtype in operator.dtypes))
+    dtypes = list(dict.fromkeys(dtype for operator in operators_of(selection) for dtype in operator.dtypes))
     _require_known("dtype", selection.dtypes, [*dtypes, *map(short_dtype, dtypes)], alternatives=dtypes)
 
 
@@ -62,10 +60,9 @@ def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:
 
 def _available(selection: Selection) -> str:
     """Names the backends and dtypes of the first operator in a selection."""
-    operators = catalogue.operators()
-    name = next(name for name in operators if name in (selection.operators or operators))
-    names = ", ".join(backend.id for backend in backends(operators[name], selection.device))
-    return f"On {selection.device}, {name} has the backends {names} and the dtypes {', '.join(operators[name].dtypes)}."
+    first, *_ = operators_of(selection)
+    names = ", ".join(backend.id for backend in backends(first, selection.device))
+    return f"On {selection.device}, {first.name} has the backends {names} and the dtypes {', '.join(first.dtypes)}."
 
 
 def _require_known(

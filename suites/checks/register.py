@@ -125,4 +125,4 @@ def cells_of(check: Check, selection: Selection) -> tuple[Case, ...]:
 @functools.cache
 def cases_by_id(selection: Selection) -> dict[str, Case]:
     """Returns every case of every check by its id; equal ids are equal cases."""
-    return {cell.id: cell.values[0] for each in checks() for cell in each.cells.chosen(selection)}
+    return {case.id: case for each in checks() for case in cells_of(each, selection)}

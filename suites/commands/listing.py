@@ -8,11 +8,8 @@ from reports.records.cell import short_dtype
 from reports.render.layout import Column, Row, Style, Table, Text
 from suites.backends import Backend
 from suites.cells.case import SEED, Case
-from suites.cells.catalogue import operators
-from suites.cells.grid import backends, why_skipped
+from suites.cells.grid import backends, operators_of, why_skipped
 from suites.cells.selection import Selection
-from suites.declare.domain import Domain
-from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
 from suites.numerics.derived import explain_truth
 
@@ -24,31 +21,20 @@ def listing(selection: Selection) -> Table:
     columns = tuple(Column(name, align="left") for name in names)
     rows = [
         _row(operator, backend, platform)
-        for operator in operators().values()
+        for operator in operators_of(selection)
         for backend in backends(operator, platform)
-        if (not selection.operators or operator.name in selection.operators)
-        and (not selection.backends or backend.id in selection.backends)
+        if not selection.backends or backend.id in selection.backends
     ]
-    return Table(f"Operators on {platform}", columns, tuple(rows), (*_truths(selection), *_domains(selection)))
+    return Table(f"Operators on {platform}", columns, tuple(rows), tuple(_truths(selection)))
 
 
 def _truths(selection: Selection) -> Iterator[str]:
     """Yields a line about the derived truth of each operator that declares none."""
-    for name, operator in operators().items():
-        if operator.derives_truth and (not selection.operators or name in selection.operators):
+    for operator in operators_of(selection):
+        if operator.derives_truth:
             inputs = operator.sample(operator.dtypes[0], operator.sizes.check[0], SEED)
             note = operator.tolerance and f"tolerance {operator.tolerance:g} of the largest result, as declared"
-            yield f"{name}: truth from the reference, {note or explain_truth(operator.reference, inputs)}"
-
-
-def _domains(selection: Selection) -> Iterator[str]:
-    """Yields a line about the drawn values of each operator that does not accept every value of a dtype."""
-    for name, operator in operators().items():
-        domains = operator.effective_domains
-        if any(domain != Domain() for domain in domains) and (not selection.operators or name in selection.operators):
-            names = input_names(operator.reference, len(domains))
-            values = ", ".join(f"{each} {domain}" for each, domain in zip(names, domains, strict=True))
-            yield f"{name}: drawn values: {values}"
+            yield f"{operator.name}: truth from the reference, {note or explain_truth(operator.reference, inputs)}"
 
 
 def _row(operator: Operator, backend: Backend, platform: str) -> Row:

@@ -44,21 +44,15 @@ def _operator(out: Any) -> Call:
 
 
 def _numba_cuda(out: Any) -> Call:
-    from numba import cuda
+    from suites.ops.add.numba_cuda import add_cuda
 
-    @cuda.jit
-    def add(x, y, out):  # type: ignore[no-untyped-def]
-        i = cuda.grid(1)
-        if i < out.size:
-            out[i] = x[i] + y[i]
-
-    return bridge.numba_cuda_kernel(add, out, grid=4, block=256)
+    return bridge.numba_cuda_kernel(add_cuda, out, grid=4, block=256)
 
 
 def _warp(wrap: Callable[[Any], Any]) -> Call:
-    from suites.dispatch.warp_add import add
+    from suites.ops.add.warp import add_warp
 
-    wrapped = wrap(add)
+    wrapped = wrap(add_warp("float32"))
     return lambda x, y: wrapped(x, y)[0]
 
 

@@ -51,9 +51,5 @@ def _grown_bytes(call: Callable[[], Any], device: jax.Device) -> int | None:
     names = ("bytes_in_use", "peak_bytes_in_use")
     if not all(name in stats for name in names for stats in (before, after)):
         return None
-    # The peak belongs to the whole process.
-    return int(after["peak_bytes_in_use"] - before["bytes_in_use"]) if _is_new_peak(before, after) else None
-
-
-def _is_new_peak(before: dict[str, int], after: dict[str, int]) -> bool:
-    return after["peak_bytes_in_use"] > before["peak_bytes_in_use"]
+    is_new = after["peak_bytes_in_use"] > before["peak_bytes_in_use"]  # the peak belongs to the whole process
+    return int(after["peak_bytes_in_use"] - before["bytes_in_use"]) if is_new else None

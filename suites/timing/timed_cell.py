@@ -106,11 +106,7 @@ def judge_library(case: Case, inputs: Inputs) -> ResultVerdict:
 def library_programs(case: Case, inputs: Inputs) -> Programs:
     """Returns the programs that time a call of a library: one call, and on a CPU several calls from Python."""
     program = library_program(case, inputs)
-
-    def chained(loops: int, arguments: Sequence[Any]) -> Any:
-        return program.repeated(loops, arguments)
-
-    return Programs(single=program, chained=chained if case.platform == "cpu" else None)
+    return Programs(single=program, chained=program.repeated if case.platform == "cpu" else None)
 
 
 def library_program(case: Case, inputs: Inputs) -> LibraryProgram:

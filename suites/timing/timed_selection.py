@@ -38,7 +38,7 @@ def timed_groups(selection: Selection) -> dict[tuple[str | int, ...], list[Case]
     """Returns the cells of :func:`timed_cells`, of all parts, by the groups that differ in backend only."""
     platform, profile = selection.device, selection.profile
     cases = grid(
-        platform,
+        selection,
         lambda operator: selection.sizes or operator.sizes.of(platform, profile),
         backends_and_peers if selection.peers else backends,
     )

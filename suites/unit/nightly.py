@@ -4,6 +4,8 @@ CI runs what a change breaks most often, in a few minutes. A test is deep if it 
 test says in part already: every kernel for a GPU, threads, browsers, leaks, whole sessions of a command.
 """
 
+from suites.cells.case import Case
+
 DEEP = (
     # Every kernel for a GPU, every broken kernel, every fault of every bound.
     "suites/unit/suites/test_budgets.py",
@@ -59,17 +61,15 @@ DEEP = (
     "suites/unit/suites/test_command_sessions.py::test_an_operator_without_a_kernel_for_the_device_is_not_fine",
     "suites/unit/suites/test_command_sessions.py::test_nothing_of_the_users_configuration_reaches_a_session",
     "suites/unit/suites/test_executor.py::test_a_run_on_an_engine_of_which_a_worker_is_killed_is_that_of_one_process",
-    "suites/unit/suites/test_parts.py::test_parts_of_a_bench_become_one_run_and_a_missing_one_is_named",
-    "suites/unit/suites/test_plugin.py::test_pytest_benchmark_times_the_cells_that_options_choose",
     "suites/unit/suites/test_pytest_line.py",
-    "suites/unit/suites/test_source_commit.py::test_the_header_of_a_run_has_the_commit_of_files_and_modules",
     "suites/unit/suites/test_sides.py::test_a_real_side_loads_its_own_files",
 )  # fmt: skip
 """How the ids of deep tests begin: a folder, a file, or a test of a file."""
 
 CHECKS_OF_ALL_OPERATORS = ("compiled", "grad")
 OPERATORS_OF_ALL_CHECKS = ("add", "csr_matvec", "scatter_add")
-"""In CI the other checks run on these operators alone. ``kernel-bridge validate`` runs all of them on all operators."""
+"""In CI the other checks, and other dtypes than the first one, run on these operators alone. ``kernel-bridge validate``
+runs all of them on all operators."""
 
 
 def is_deep_test(nodeid: str) -> bool:
@@ -77,6 +77,9 @@ def is_deep_test(nodeid: str) -> bool:
     return nodeid.startswith(DEEP)
 
 
-def is_deep_check(check: str, operator: str) -> bool:
-    """Whether a check of an operator is left to the night."""
-    return check not in CHECKS_OF_ALL_OPERATORS and operator not in OPERATORS_OF_ALL_CHECKS
+def is_deep_check(check: str, case: Case) -> bool:
+    """Whether a check of a case is left to the night. A kernel without the first dtype keeps the others."""
+    if case.operator.name in OPERATORS_OF_ALL_CHECKS:
+        return False
+    has_first = case.operator.unsupported(case.backend, case.platform, case.operator.dtypes[0]) is None
+    return check not in CHECKS_OF_ALL_OPERATORS or (has_first and not case.in_first_dtype)

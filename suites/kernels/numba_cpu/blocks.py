@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from suites.kernels.blocked_sums import BLOCK
 from suites.kernels.numba_cpu.lanes import (
     add_products,
     either_mask,
@@ -21,7 +22,6 @@ from suites.kernels.numba_cpu.lanes import (
     zero_lanes,
 )
 from suites.kernels.numba_cpu.math import exponential
-from suites.numerics.blocked_sums import BLOCK
 
 ONE_THREAD_BELOW = 1 << 15
 """Below so many elements one thread is enough: handing half to a second one takes about 5 us, as long as the work."""

@@ -16,8 +16,8 @@ from suites import (
     values,
     vectors,
 )
+from suites.kernels.blocked_sums import BLOCK
 from suites.kernels.half_precision import FLOATS, TUNED, in_float32
-from suites.numerics.blocked_sums import BLOCK
 from suites.ops.cumsum import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bridge.languages.warp.inputs import declare_writes
+from suites.kernels.blocked_sums import BLOCK
 from suites.kernels.warp.blocks import scalar, wp
-from suites.numerics.blocked_sums import BLOCK
 from suites.ops.cumsum.look_back import look_back_words
 
 SCAN_THREADS = 128

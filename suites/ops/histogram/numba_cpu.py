@@ -3,9 +3,9 @@
 import numba
 import numpy as np
 
+from suites.kernels.blocked_sums import BLOCK
 from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, copy_to
 from suites.kernels.numba_cpu.wide import sums_for
-from suites.numerics.blocked_sums import BLOCK
 
 
 @numba.njit

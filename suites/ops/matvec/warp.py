@@ -3,10 +3,10 @@
 import functools
 
 import bridge
+from suites.kernels.blocked_sums import BLOCK
 from suites.kernels.warp.blocks import SIDE, TILE, blocks, scalar, wp
 from suites.kernels.warp.rows import PART, rows_of, threads_for
 from suites.kernels.warp.vectors import FOUR, block_of, on_gpu, thread_of_block, vectors_of
-from suites.numerics.blocked_sums import BLOCK
 
 
 @functools.cache

@@ -4,6 +4,7 @@ import math
 
 import numba
 
+from suites.kernels.blocked_sums import BLOCK
 from suites.kernels.numba_cpu.blocks import (
     ONE_THREAD_BELOW,
     block_count,
@@ -13,7 +14,6 @@ from suites.kernels.numba_cpu.blocks import (
     blocked_sum,
 )
 from suites.kernels.numba_cpu.wide import sums_for
-from suites.numerics.blocked_sums import BLOCK
 
 
 @numba.njit(error_model="numpy")

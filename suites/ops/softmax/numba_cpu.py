@@ -2,9 +2,9 @@
 
 import numba
 
+from suites.kernels.blocked_sums import BLOCK
 from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, block_exp, largest_element, multiply
 from suites.kernels.numba_cpu.wide import round_to, sums_for, widened
-from suites.numerics.blocked_sums import BLOCK
 
 
 @numba.njit(error_model="numpy", forceinline=True)

@@ -2,8 +2,8 @@
 
 import numba
 
+from suites.kernels.blocked_sums import BLOCK
 from suites.kernels.numba_cpu.blocks import ONE_THREAD_BELOW, block_count, block_sum, blocked_sum
-from suites.numerics.blocked_sums import BLOCK
 
 
 @numba.njit

@@ -1,7 +1,10 @@
 """Kernels that the tests of numba_kernel share."""
 
 import jax
+import jax.export
 import numba
+
+from bridge import export_checks
 
 
 @numba.njit
@@ -66,6 +69,11 @@ def product(A, x, out):
         for j in range(x.size):
             total += A[i, j] * x[j]
         out[i] = total
+
+
+def exported(call, *args, platform="cpu"):
+    """A program of a call of these arrays or specs, which another process may run."""
+    return jax.export.export(jax.jit(call), platforms=[platform], disabled_checks=export_checks())(*args)
 
 
 def like(x, *_, **__):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from llvmlite import binding
 
-from bridge import SignatureError, export_checks, export_for, jax_kernel, numba_kernel, warp_callable
+from bridge import SignatureError, export_for, jax_kernel, numba_kernel, warp_callable
 from bridge.cuda import carried_cubins
 from bridge.errors import BridgeError
 from bridge.ffi.cuda import driver
@@ -22,7 +22,7 @@ from bridge.kernel.carried import Carried
 from bridge.languages.warp import cpu_plan
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import test_warp_callable, toy_c, warp_kernels
-from suites.unit.bridge.kernels import like
+from suites.unit.bridge.kernels import double_parallel, exported, like
 from suites.unit.processes import output
 
 X = np.arange(1, 5, dtype=np.float32)
@@ -33,12 +33,6 @@ SPEC = jax.ShapeDtypeStruct(X.shape, X.dtype)
 def thrice(x, out):
     for i in range(x.size):
         out[i] = 3 * x[i]
-
-
-@numba.njit(parallel=True)
-def in_parallel(x, out):
-    for i in numba.prange(x.size):
-        out[i] = x[i] + 1
 
 
 @numba.njit
@@ -71,7 +65,7 @@ def of_warp(x):
 CALLS = {
     "thrice": numba_kernel(thrice, like),
     "shared batch": lambda x: jax.vmap(numba_kernel(thrice, like, vmap_method="parallel"))(x[:, None]),
-    "parallel": numba_kernel(in_parallel, like),
+    "parallel": numba_kernel(double_parallel, like),
     "memory": numba_kernel(with_memory, like),
     "half": lambda x: numba_kernel(half, like)(x.astype(jnp.bfloat16)).astype(jnp.float32),
     "raises": numba_kernel(raises, like),
@@ -96,13 +90,9 @@ for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
 """
 
 
-def exported(call, spec=SPEC, platform="cpu"):
-    return jax.export.export(jax.jit(call), platforms=[platform], disabled_checks=export_checks())(spec)
-
-
 def test_a_server_has_neither_the_kernels_nor_warp(tmp_path):
     for name, call in CALLS.items():
-        (tmp_path / name).write_bytes(content := exported(call).serialize())
+        (tmp_path / name).write_bytes(content := exported(call, SPEC).serialize())
         assert len(content) < 30_000
     sizes = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n"), jnp.float32)
     (tmp_path / "any size").write_bytes(exported(CALLS["thrice"], sizes).serialize())
@@ -116,7 +106,7 @@ def test_a_server_has_neither_the_kernels_nor_warp(tmp_path):
 
 def held(call, platform="cpu"):
     """What the only call of an exported program holds."""
-    return held_by(exported(call, platform=platform).mlir_module())
+    return held_by(exported(call, SPEC, platform=platform).mlir_module())
 
 
 def held_by(module):
@@ -272,7 +262,7 @@ attempt("same")
 def test_a_program_without_code_runs_where_the_same_kernels_are_defined(tmp_path):
     expected = {}
     for name, call in calls().items():
-        program = exported(call)
+        program = exported(call, SPEC)
         (tmp_path / name).write_bytes(program.serialize())
         expected[name] = str(np.asarray(program.call(X)).tolist())
     lines = [line.split("|") for line in output("-c", OTHER_PROCESS, tmp_path).splitlines()]

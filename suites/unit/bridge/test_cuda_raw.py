@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bridge import KernelCompileError, LaunchError, PlatformError, cuda_raw_kernel, export_checks
+from bridge import KernelCompileError, LaunchError, PlatformError, cuda_raw_kernel
 from bridge.languages import cuda_raw_kernel as cuda_cpp
 from bridge.languages.cuda_raw_kernel import define
 from suites.cells.grid import missing_device
 from suites.unit.bridge.cubins import cubin_in, sizes_in
 from suites.unit.bridge.entries import call_in
+from suites.unit.bridge.kernels import exported
 
 pytest.importorskip("cuda.core", reason="cuda-core is not installed")
 Spec = jax.ShapeDtypeStruct
@@ -60,10 +61,6 @@ def scale(factor=2.0, source=SOURCE, **options):
     return cuda_raw_kernel(source, "scale<float>", OUT, launch_dims=N, scalars=scalars, **options)
 
 
-def exported(function, *args):
-    return jax.export.export(jax.jit(function), platforms=("cuda",), disabled_checks=export_checks())(*args)
-
-
 class TestAnywhere:
     def test_the_source_compiles_for_three_generations(self):
         for architecture in ("sm_80", "sm_90", "sm_100"):
@@ -103,7 +100,7 @@ class TestAnywhere:
 
     def test_launches_sources_and_options_have_keys_of_their_own(self):
         def key(kernel):
-            (found,) = set(re.findall(r"key = (-?\d+)", exported(kernel, OUT).mlir_module()))
+            (found,) = set(re.findall(r"key = (-?\d+)", exported(kernel, OUT, platform="cuda").mlir_module()))
             return found
 
         others = [

@@ -18,8 +18,8 @@ from bridge.ffi.plans import host
 from bridge.ffi.target import Target
 from suites.unit.bridge.c_libraries import compiled
 from suites.unit.bridge.entries import call_in, call_of
-from suites.unit.bridge.kernels import like
-from suites.unit.bridge.test_cuda_raw import PLATFORM, exported, gpu
+from suites.unit.bridge.kernels import exported, like
+from suites.unit.bridge.test_cuda_raw import PLATFORM, gpu
 
 Spec = jax.ShapeDtypeStruct
 X = jnp.arange(12, dtype=jnp.float32).reshape(3, 4)
@@ -101,7 +101,7 @@ def test_only_what_the_user_calls_capturable_goes_into_graphs(library):
 
 
 def test_a_function_of_a_library_is_exported_and_one_in_memory_says_why_not(library):
-    assert "bridge_cuda_host" in exported(triple_of(library), like(X)).mlir_module()
+    assert "bridge_cuda_host" in exported(triple_of(library), like(X), platform="cuda").mlir_module()
     pointer = numba.types.voidptr
 
     @numba.cfunc(numba.types.void(pointer, pointer, pointer))
@@ -109,7 +109,7 @@ def test_a_function_of_a_library_is_exported_and_one_in_memory_says_why_not(libr
 
     local = native_kernel(nothing, like, lambda x, out: (STREAM, x, out), platform="cuda")
     with pytest.raises(Exception, match=r"^nothing cannot be exported: its machine code is in no file\."):
-        exported(local, like(X))
+        exported(local, like(X), platform="cuda")
 
 
 def copy(**options):

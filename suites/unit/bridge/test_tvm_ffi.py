@@ -13,8 +13,8 @@ from bridge.ffi.plans import host
 from bridge.ffi.target import Target
 from suites.unit.bridge.c_libraries import compiled
 from suites.unit.bridge.entries import call_in, call_of
-from suites.unit.bridge.kernels import like
-from suites.unit.bridge.test_cuda_raw import exported, gpu
+from suites.unit.bridge.kernels import exported, like
+from suites.unit.bridge.test_cuda_raw import gpu
 from suites.unit.bridge.test_native_stream import run_on_stream
 from suites.vendors import adds as vendor_adds
 
@@ -126,7 +126,7 @@ def test_a_host_function_of_cute_dsl_launches_on_the_stream():
 def test_only_a_function_of_a_library_can_be_exported(library):
     vector = Spec((4,), np.float32)
     with pytest.raises(Exception, match=r"cannot be exported: it is an object of this process\. Pass the function"):
-        exported(add_scaled(library, platform="cuda"), vector, vector)
+        exported(add_scaled(library, platform="cuda"), vector, vector, platform="cuda")
     symbol = ctypes.CDLL(str(library)).__getattr__("__tvm_ffi_add_scaled")
     call = tvm_ffi_kernel(symbol, like, lambda x, y, out: (x, y, out, 0.5), platform="cuda", capturable=True)
-    assert "bridge_cuda_host_graph" in exported(call, vector, vector).mlir_module()
+    assert "bridge_cuda_host_graph" in exported(call, vector, vector, platform="cuda").mlir_module()

@@ -15,10 +15,10 @@ from bridge import (
     PlatformError,
     RecordingError,
     SignatureError,
-    export_checks,
     warp_callable,
 )
 from suites.kernels.warp.blocks import wp
+from suites.unit.bridge.warp_kernels import increment
 
 FLOATS = wp.array(dtype=float)
 X = jnp.sin(jnp.arange(8.0))
@@ -41,12 +41,6 @@ def add(a: FLOATS, b: FLOATS, out: FLOATS):
 def smooth(a: FLOATS, out: FLOATS):
     i = wp.tid()
     out[i] = 0.5 * (a[wp.max(i - 1, 0)] + a[wp.min(i + 1, a.shape[0] - 1)])
-
-
-@wp.kernel
-def increment(a: FLOATS):
-    i = wp.tid()
-    a[i] = a[i] + 1.0
 
 
 @wp.kernel
@@ -272,12 +266,6 @@ def test_inputs_do_not_change():
     for results in (call(X), warp_callable(writes, 2, in_out_argnames=["a"], python_call=True)(X)):
         np.testing.assert_array_equal(results, [X + 1, X + 1])
     np.testing.assert_array_equal(jax.vmap(call)(BATCH)[1], BATCH + 1)
-
-
-def exported(call, *args, **options):
-    specs = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args]
-    options = {"platforms": ("cpu",), **options}
-    return jax.export.export(jax.jit(call), disabled_checks=export_checks(), **options)(*specs)
 
 
 def test_a_function_gets_its_floats_unrounded_and_the_kernels_of_its_last_definition():

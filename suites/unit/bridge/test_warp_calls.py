@@ -17,7 +17,7 @@ import bridge
 from bridge import BridgeError, ParameterError, SignatureError, jax_kernel, warp_callable
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
-from suites.unit.bridge.test_warp_callable import exported
+from suites.unit.bridge.kernels import exported
 
 WARPS_OWN = getattr(wp, "jax_kernel", None)
 PARAMETERS = list(inspect.signature(WARPS_OWN).parameters) if WARPS_OWN else []

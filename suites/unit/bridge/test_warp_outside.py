@@ -10,7 +10,9 @@ import pytest
 
 from bridge import BridgeError, PlatformError, RecordingError, warp_callable
 from suites.kernels.warp.blocks import wp
-from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, X, add, exported, increment
+from suites.unit.bridge.kernels import exported
+from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, X, add
+from suites.unit.bridge.warp_kernels import increment
 
 COUNTS = wp.array(dtype=int)
 

@@ -14,17 +14,11 @@ import pytest
 
 import bridge
 from suites.kernels.warp.blocks import wp
-from suites.unit.bridge.kernels import like
+from suites.unit.bridge.kernels import double, like
 
 X = jnp.arange(4.0)
 VECTOR = wp.array(dtype=float)
 MEMCPY = ctypes.CDLL(None).memcpy
-
-
-@numba.njit
-def double(x, out):
-    for i in range(x.size):
-        out[i] = 2 * x[i]
 
 
 @wp.kernel

@@ -1,6 +1,7 @@
 """Builds runs for the tests of the page: of every kind and with hostile names."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from reports import Record, Run, RunFile, Source, Status, load_run
@@ -35,28 +36,21 @@ def page_of_runs(*runs: RunFile) -> str:
 
 def timed_records(run: Run, operators: Sequence[str] = ("add", "softmax"), slower: float = 1.0) -> list[Record]:
     """Cells of some operators, three backends, two dtypes and three sizes; `slower` multiplies the times of warp."""
-    found = []
-    for number, operator in enumerate(operators):
-        for dtype in ("float32", "float64"):
-            for size in (1024, 65536, 1048576):
-                for backend, factor in (("jnp", 1.0), ("numba", 0.6), ("warp", 2.5 * slower)):
-                    cell = make_cell(
-                        operator=operator, backend=backend, dtype=dtype, size=size, platform=run.device.platform
-                    )
-                    time = (800 + size * 0.4) * factor * (1 + 0.1 * number)
-                    work = {"flops": size, "bytes": size * 12, "bandwidth_limit": 1e12}
-                    found.append(make_record(cell, time, run, **work, bandwidth_limit_kind="copy, memory"))
+    found, factors = [], {"jnp": 1.0, "numba": 0.6, "warp": 2.5 * slower}
+    for operator, dtype, size, backend in product(operators, ("float32", "float64"), (1024, 65536, 1048576), factors):
+        cell = make_cell(operator=operator, backend=backend, dtype=dtype, size=size, platform=run.device.platform)
+        time = (800 + size * 0.4) * factors[backend] * (1 + 0.1 * operators.index(operator))
+        work = {"flops": size, "bytes": size * 12, "bandwidth_limit": 1e12}
+        found.append(make_record(cell, time, run, **work, bandwidth_limit_kind="copy, memory"))
     return found
 
 
 def checked_records(run: Run) -> list[Record]:
     """Checks of two operators, of which one is wrong and one was skipped."""
-    found = []
-    for operator in ("add", "softmax"):
-        for backend in ("jnp", "numba"):
-            for check in ("compiled", "vmap"):
-                cell = make_cell(operator=operator, backend=backend, mode=check)
-                found.append(make_record(cell, None, run))
+    found = [
+        make_record(make_cell(operator=operator, backend=backend, mode=check), None, run)
+        for operator, backend, check in product(("add", "softmax"), ("jnp", "numba"), ("compiled", "vmap"))
+    ]
     wrong = make_cell(operator="softmax", backend="warp", mode="compiled")
     found.append(make_record(wrong, None, run, status=Status.WRONG_VALUE, reason="got 1.0, truth 2.0"))
     absent = make_cell(operator="add", backend="warp", mode="vmap")
@@ -66,11 +60,10 @@ def checked_records(run: Run) -> list[Record]:
 
 def run_of(kind: str, number: int = 0, **changes: object) -> Run:
     """The header of a run of a kind; a later one has a greater number."""
-    profile = {"times": "quick", "checks": "validate quick"}[kind]
     fields = {
         "run_id": f"20261120T19{number:02d}02-{kind}",
         "started": f"2026-11-20T19:{number:02d}:02+00:00",
-        "profile": profile,
+        "profile": {"times": "quick", "checks": "validate quick"}[kind],
         "selection": {},
     }
     return make_run(**{**fields, **changes})

@@ -86,10 +86,7 @@ def test_ten_changes_of_two_percent_are_seen():
     found = lasting_changes(noisy([1.02 ** min(max(number - 10, 0), 10) for number in range(30)]), 0.05)
     assert found
     assert all(10 < change.index < 21 for change in found)
-    total = 1.0
-    for change in found:
-        total *= change.ratio
-    assert total == pytest.approx(1.02**10, rel=0.05)
+    assert math.prod(change.ratio for change in found) == pytest.approx(1.02**10, rel=0.05)
 
 
 def test_one_slow_run_is_no_change_and_two_steps_are_two():

@@ -7,7 +7,7 @@ import pytest
 
 from suites.cells.selection import Selection
 from suites.checks.register import checks
-from suites.unit.nightly import DEEP, is_deep_check
+from suites.unit.nightly import CHECKS_OF_ALL_OPERATORS, DEEP, is_deep_check
 from suites.unit.structure.house import PROJECT
 
 
@@ -22,8 +22,10 @@ def test_a_deep_test_exists(beginning):
 def test_every_check_runs_in_ci(request):
     selection = Selection.of(request.config.option, "kb_")
     for check in checks():
-        operators = {parameter.values[0].operator.name for parameter in check.cells.chosen(selection)}
-        assert not operators or not all(is_deep_check(check.name, operator) for operator in operators), check.name
+        cases = [parameter.values[0] for parameter in check.cells.chosen(selection)]
+        assert not cases or not all(is_deep_check(check.name, case) for case in cases), check.name
+        if check.name in CHECKS_OF_ALL_OPERATORS:
+            assert {case.kernel for case in cases if not is_deep_check(check.name, case)} == {c.kernel for c in cases}
 
 
 def _names(tree):

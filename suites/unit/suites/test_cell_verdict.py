@@ -21,12 +21,8 @@ from suites.guards import page_faults
 from suites.guards.guarded_calls import Guards
 from suites.mutants.memory import address_of_zeros, array_at
 from suites.numerics.error_model import exact
+from suites.unit.bridge.kernels import copy
 from suites.validate import memory_limit
-
-
-@numba.njit
-def copy(x, out):
-    out[:] = x
 
 
 @numba.njit
@@ -169,20 +165,10 @@ def test_other_contents_lie_at_the_same_addresses(dtype):
 @pytest.mark.parametrize(("most", "is_kept"), [(0, False), (1 << 60, True)])
 def test_a_process_that_keeps_too_much_forgets_what_it_has_checked(monkeypatch, most, is_kept):
     monkeypatch.setattr(memory_limit, "LIMIT_BYTES", most)
-    operator = _doubled()
-    inputs = operator.sample("float32", 100, 0)
-    assert judge_kernel(operator, BACKENDS["numba"], inputs, jax.devices("cpu")[0]).status is Status.PASSED
+    operator = _operator(copy)
+    assert judge_kernel(operator, BACKENDS["numba"], INPUTS, jax.devices("cpu")[0]).status is Status.PASSED
     kept = weakref.ref(operator)
     del operator
     memory_limit.free_memory()
     gc.collect()
     assert (kept() is not None) == is_kept
-
-
-def _doubled():
-    @numba.njit
-    def twice(x, out):
-        for i in range(x.size):
-            out[i] = x[i] * 2
-
-    return Operator(name="twice", reference=lambda x: x * 2, kernels={"numba": twice})

@@ -14,6 +14,7 @@ from suites.checks.drawn.value_patterns import pattern_names, patterned
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.declare.contradictions import verify
 from suites.ops import operators
+from suites.unit.bridge.kernels import product
 from suites.unit.suites.ops_small import gather
 
 DOMAINS = {
@@ -65,15 +66,13 @@ def test_domain_that_makes_no_sense_is_refused(fields):
         Domain(**fields)
 
 
+def _operator(reference, kernel=gather, **fields):
+    """An operator whose inputs matter here; no kernel of it is called unless it is given."""
+    return Operator(name="some", reference=reference, kernels={"numba": kernel}, **fields)
+
+
 def _gathering(sample, **fields):
-    return Operator(
-        name="gather",
-        reference=lambda i, x: x[i],
-        kernels={"numba": gather},
-        sample=sample,
-        dtypes=["float32"],
-        **fields,
-    )
+    return _operator(lambda i, x: x[i], sample=sample, dtypes=["float32"], **fields)
 
 
 def _indices(dtype, size, seed):
@@ -108,9 +107,7 @@ def test_integers_in_no_order_take_every_value(dtype):
     def sample(dtype, size, seed):
         return np.random.default_rng(seed).integers(0, 100_000, size).astype(dtype)
 
-    operator = Operator(
-        name="twice", reference=lambda x: x + x, kernels={"numba": gather}, sample=sample, dtypes=[dtype]
-    )
+    operator = _operator(lambda x: x + x, sample=sample, dtypes=[dtype])
     assert max(inputs[0].max() for _, inputs in battery(operator, dtype, 33, (0,))) == np.iinfo(dtype).max
     outside = Domain(ascending=True).outside(np.array([3, 1], dtype), ())
     assert outside == "elements that are not in ascending order"
@@ -121,12 +118,12 @@ def test_a_single_number_takes_in_turn_every_value_that_breaks_kernels(shape):
     def sample(dtype, size, seed):
         return np.random.default_rng(seed).standard_normal(size).astype(dtype), np.full(shape, 3, np.int32)
 
-    fields = {"reference": lambda x, k: jnp.roll(x, k), "kernels": {"numba": gather}, "dtypes": ["float32"]}
-    operator = Operator(name="roll", sample=sample, domains={"k": Domain()}, **fields)
-    drawn = {int(inputs[1].item()) for _, inputs in battery(operator, "float32", 33, (0,))}
-    assert {0, 1, -1, 32, -32, 33, -33, 34, -34, 2**31 - 1, -(2**31)} <= drawn
-    fixed = Operator(name="roll", sample=sample, **fields)
-    assert {inputs[1].item() for _, inputs in battery(fixed, "float32", 33, (0,))} == {3}
+    def drawn(**domains):
+        operator = _operator(jnp.roll, sample=sample, dtypes=["float32"], **domains)
+        return {int(inputs[1].item()) for _, inputs in battery(operator, "float32", 33, (0,))}
+
+    assert {0, 1, -1, 32, -32, 33, -33, 34, -34, 2**31 - 1, -(2**31)} <= drawn(domains={1: Domain()})
+    assert drawn() == {3}
 
 
 @pytest.mark.parametrize("key", ["y", 2, -1])
@@ -145,13 +142,7 @@ def test_sample_outside_of_its_domain_is_a_contradiction():
     "domain", [Domain(most=-2), Domain(least=2, most=3), Domain(ascending=True), Domain(zero=False)]
 )
 def test_default_sample_lies_in_the_declared_domain(domain, dtype):
-    operator = Operator(
-        name="twice",
-        reference=lambda x: x + x,
-        kernels={"numba": numba.njit(lambda x, out: None)},
-        dtypes=(dtype,),
-        domains={"x": domain},
-    )
+    operator = _operator(lambda x: x + x, numba.njit(lambda x, out: None), dtypes=(dtype,), domains={"x": domain})
     (x,) = operator.sample(dtype, 500, 0)
     assert domain.outside(x, (x,)) is None
     assert len(np.unique(x)) > (1 if dtype == "int32" else 50)
@@ -161,21 +152,8 @@ def test_default_sample_lies_in_the_declared_domain(domain, dtype):
 # Shapes are declared by the names of axes; inputs of other ranks, indices and flags need no code.
 
 
-@numba.njit
-def matvec(a, v, out):
-    for i in range(a.shape[0]):
-        total = a.dtype.type(0)
-        for j in range(a.shape[1]):
-            total += a[i, j] * v[j]
-        out[i] = total
-
-
-def _matvec(**fields):
-    return Operator(name="matvec", reference=lambda a, v: jnp.dot(a, v), kernels={"numba": matvec}, **fields)
-
-
 def test_equal_names_are_equal_extents_and_others_differ():
-    operator = _matvec(shapes=("m n", "n"))
+    operator = _operator(lambda a, v: jnp.dot(a, v), product, shapes=("m n", "n"))
     a, v = operator.sample("float64", 100, 0)
     assert a.shape == (10, 12)
     assert v.shape == (12,)
@@ -189,12 +167,8 @@ def test_equal_names_are_equal_extents_and_others_differ():
 
 
 def test_dtypes_indices_ranges_numbers_and_scalars_are_declared_in_words():
-    operator = Operator(
-        name="picked",
-        reference=lambda x, i, flag, c, k, s: (x[i] * s, flag, c, k),
-        kernels={"numba": matvec},
-        shapes=("rows 3", "int32 k < rows", "bool k", "complex64 2", "int8 k in -5..5", ""),
-    )
+    shapes = ("rows 3", "int32 k < rows", "bool k", "complex64 2", "int8 k in -5..5", "")
+    operator = _operator(lambda x, i, flag, c, k, s: (x[i] * s, flag, c, k), shapes=shapes)
     x, i, flag, c, k, s = operator.sample("float32", 300, 0)
     assert x.shape == (100, 3)
     assert (i.dtype, flag.dtype, c.dtype, k.dtype) == (np.int32, bool, np.complex64, np.int8)
@@ -208,18 +182,18 @@ def test_dtypes_indices_ranges_numbers_and_scalars_are_declared_in_words():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("m-n",), r"matvec: shapes\[0\] is 'm-n', expected the names of its axes"),
+        (("m-n",), r"some: shapes\[0\] is 'm-n', expected the names of its axes"),
         (("int32 k < m",), "no input has the axis 'm'"),
         (3, "expected a text for each input"),
     ],
 )
 def test_what_is_no_shape_is_refused(given, message):
     with pytest.raises((OperatorError, TypeError), match=message if given != 3 else None):
-        _matvec(shapes=given)
+        _operator(lambda a, v: jnp.dot(a, v), shapes=given)
 
 
 def test_a_reference_that_does_not_take_vectors_is_refused_with_a_line_to_paste():
-    operator = Operator(name="matvec", reference=lambda a, v: jnp.einsum("ij,j->i", a, v), kernels={"numba": matvec})
+    operator = _operator(lambda a, v: jnp.einsum("ij,j->i", a, v), product)
     with pytest.raises(OperatorError, match=r'default inputs a and v are float32\[33\]; .*shapes=\("m n", "n"\)'):
         verify(operator)
 
@@ -231,7 +205,7 @@ def lengths(x: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
 
 
 def test_a_kernel_that_does_not_take_the_default_inputs_is_refused_once_with_a_line_to_paste():
-    rows = Operator(name="rows", reference=lambda a, v: a + v, kernels={"numba": matvec})
+    rows = _operator(lambda a, v: a + v, product)
     with pytest.raises(OperatorError, match=r'no kernel takes the default inputs \(numba: .*shapes=\("m n", "n"\)'):
         verify(rows)
     vectors = Operator(name="lengths", reference=jnp.abs, kernels={"warp": lengths}, dtypes=("float32",))
@@ -240,15 +214,15 @@ def test_a_kernel_that_does_not_take_the_default_inputs_is_refused_once_with_a_l
 
 
 def test_each_axis_is_empty_once_unless_the_reference_needs_it():
-    total = Operator(name="total", reference=lambda a: jnp.sum(a, axis=1), kernels={"numba": matvec}, shapes=("m n",))
+    total = _operator(lambda a: jnp.sum(a, axis=1), shapes=("m n",))
     found = {name: inputs[0].shape for name, inputs in total.edges("float32").items()}
     assert found == {"empty_m": (0, 45), "empty_n": (46, 0)}
-    largest = Operator(name="most", reference=lambda a: jnp.max(a, axis=1), kernels={"numba": matvec}, shapes=("m n",))
+    largest = _operator(lambda a: jnp.max(a, axis=1), shapes=("m n",))
     assert list(largest.edges("float32")) == ["empty_m"]
-    rows = Operator(name="rows", reference=lambda a, k: a[k], kernels={"numba": matvec}, shapes=("m n", "int32 k < m"))
+    rows = _operator(lambda a, k: a[k], shapes=("m n", "int32 k < m"))
     assert set(rows.edges("float32")) == {"empty_n", "empty_k"}
 
 
 def test_a_square_matrix_needs_one_name():
-    operator = Operator(name="trace", reference=jnp.trace, kernels={"numba": matvec}, shapes=("n n",))
+    operator = _operator(jnp.trace, shapes=("n n",))
     assert operator.sample("float32", 33, 0)[0].shape == (6, 6)

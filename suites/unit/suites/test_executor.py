@@ -134,6 +134,14 @@ def test_a_part_that_is_given_up_is_named_and_can_be_run_elsewhere_or_later(run,
     assert main(["merge", "elsewhere.jsonl", path, "--runs", "whole"]) == Exit.FINE
     (whole_run,) = Path("whole").glob("*.jsonl")
     assert main(["merge", "--missing", str(whole_run)]) == Exit.FINE
+    Path("alone.jsonl").write_bytes(whole([make_record()]))
+    for words, refused in (
+        (["elsewhere.jsonl"], "part 1/3 is missing"),
+        (["elsewhere.jsonl"] * 2, "Name each part once"),
+        (["elsewhere.jsonl", "alone.jsonl"], "alone.jsonl: is not a part of a run: it was recorded without --part"),
+    ):
+        assert main(["merge", *words]) == Exit.COULD_NOT_RUN
+        assert refused in capsys.readouterr().err
     own = Executor()
     words = shlex.split(line)
     assert run(own, *words[len(COMMAND) + 2 :])[0] == Exit.FINE

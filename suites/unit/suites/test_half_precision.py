@@ -11,6 +11,7 @@ import pytest
 from reports import Status
 from suites import JaxKernel, Operator, in_float32, kind_of
 from suites.backends import BACKENDS
+from suites.cells.selection import Selection
 from suites.cells.tables import SAMPLES, samples
 from suites.checks.drawn.drawn_inputs import battery
 from suites.checks.judging.cell_verdict import judge_kernel
@@ -87,8 +88,8 @@ def test_the_same_patterns_and_derivatives_are_checked_as_of_float32(dtype):
 
 
 def test_the_quick_profile_has_bfloat16_and_the_full_one_float16_too():
-    quick = {(case.kernel, case.dtype) for case in (each.values[0] for each in SAMPLES.quick(samples("cpu")))}
-    every = {(case.kernel, case.dtype) for case in (each.values[0] for each in samples("cpu"))}
+    quick = {(case.kernel, case.dtype) for case in (each.values[0] for each in SAMPLES.quick(samples(Selection())))}
+    every = {(case.kernel, case.dtype) for case in (each.values[0] for each in samples(Selection()))}
     kernels = {kernel for kernel, dtype in every if dtype == "bfloat16"} & {kernel for kernel, _ in quick}
     assert {(kernel, "bfloat16") for kernel in kernels} <= quick
     assert not any(dtype == "float16" for _, dtype in quick)

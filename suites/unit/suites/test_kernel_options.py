@@ -99,7 +99,7 @@ def square_numba(x, out):
         out[i] = x[i] * x[i]
 
 
-_kernel = bridge.numba_kernel(square_numba, lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype))
+_kernel = bridge.numba_kernel(square_numba, kernels.like)
 
 
 def _with_vjp(factor):

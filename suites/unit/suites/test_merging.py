@@ -29,15 +29,18 @@ def test_each_process_keeps_its_place():
 
 
 @pytest.mark.parametrize(
-    ("statuses", "expected"),
+    ("judged", "statuses", "expected"),
     [
-        ([Status.PASSED, Status.UNCHECKED, Status.PASSED], Status.UNCHECKED),
-        ([Status.UNCHECKED, Status.WRONG_VALUE, Status.PASSED], Status.WRONG_VALUE),
-        ([Status.OOM, Status.RUNTIME_ERROR, Status.CRASHED], Status.RUNTIME_ERROR),
+        (Status.PASSED, [Status.PASSED, Status.UNCHECKED, Status.PASSED], Status.UNCHECKED),
+        (Status.PASSED, [Status.UNCHECKED, Status.WRONG_VALUE, Status.PASSED], Status.WRONG_VALUE),
+        (Status.PASSED, [Status.OOM, Status.RUNTIME_ERROR, Status.CRASHED], Status.RUNTIME_ERROR),
+        (Status.WRONG_VALUE, [Status.PASSED], Status.WRONG_VALUE),
+        (Status.PASSED, [], Status.UNCHECKED),
     ],
 )
-def test_a_failure_in_one_process_is_the_result(statuses, expected):
-    found = merge_results(result(), [result(1.0 if status is Status.PASSED else None, status) for status in statuses])
+def test_a_failure_in_one_process_is_the_result_and_so_is_that_of_the_judge(judged, statuses, expected):
+    processes = [result(1.0 if status is Status.PASSED else None, status) for status in statuses]
+    found = merge_results(result(status=judged), processes)
     assert found.status is expected
     assert found.timing is None
 
@@ -52,14 +55,6 @@ def test_processes_in_which_noise_hid_the_time_are_left_out_unless_they_are_half
     assert (found.timing and len(found.timing.processes)) == times
     assert (found.reason is None) == (status is Status.PASSED)
     assert status is Status.PASSED or f"the noise is larger than the calls ({4 - hidden} of 4 " in found.reason
-
-
-def test_a_wrong_result_of_the_judge_stays():
-    assert merge_results(result(status=Status.WRONG_VALUE), [result(1.0)]).status is Status.WRONG_VALUE
-
-
-def test_a_cell_that_no_process_timed_is_unchecked():
-    assert merge_results(result(), []).status is Status.UNCHECKED
 
 
 def test_contests_stay_whole():

@@ -7,6 +7,7 @@ import pytest
 from reports import Status
 from suites.backends import BACKENDS
 from suites.cells import catalogue
+from suites.cells.selection import Selection
 from suites.checks.drawn import session_choices
 from suites.checks.judging.evidence import CheckFailed, Evidence
 from suites.checks.judging.reasons import status_of
@@ -40,8 +41,9 @@ def status_by(request):
     session_choices.use(1, "full")
 
     def make(operator, name):
-        cells = (cell.values[0] for cell in check_named(name).cells.cells(platform) if not cell.marks)
-        cases = [each for each in cells if each.operator is operator and each.backend is not BACKENDS["jnp"]]
+        table = check_named(name).cells.cells(Selection(device=platform, operators=(operator.name,)))
+        cases = [cell.values[0] for cell in table if not cell.marks]
+        cases = [each for each in cases if each.operator is operator and each.backend is not BACKENDS["jnp"]]
         for case in cases:
             evidence = Evidence()
             try:

@@ -5,21 +5,20 @@ import numba
 import numpy as np
 import pytest
 
-from reports import Accuracy, Cell, Status
+from reports import Accuracy, Status
 from suites import Operator
 from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.reasons import kernel_lines, with_inputs
 from suites.numerics.verdict import ResultVerdict
+from suites.unit.reports.builders import make_cell
 from suites.validate.finding import Finding
 
 
-def _found(mode, status, reason, used=None, operator="cube"):
-    cell = Cell(
-        operator=operator, backend="numba", platform="cpu", dtype="float32", mode=mode, operator_version=1, size=33
-    )
+def _found(mode, status, reason, used=None, **cause):
     accuracy = None if used is None else Accuracy(max_ulp=1.0, budget_used=used)
-    return Finding(cell=cell, status=status, reason=reason, accuracy=accuracy)
+    cell = make_cell(operator="cube", mode=mode, size=33)
+    return Finding(cell=cell, status=status, reason=reason, accuracy=accuracy, **cause)
 
 
 WRONG = "output 0[0]: got 5.0, truth 7.0; inputs: x = np.array([7.0], np.float32)"
@@ -99,13 +98,6 @@ def test_constants_of_a_reference_count_as_exact_and_the_reason_says_so():
 
 
 def test_a_cause_that_is_known_comes_first():
-    known = Finding(
-        cell=_found("vmap", Status.WRONG_VALUE, WRONG).cell,
-        status=Status.WRONG_VALUE,
-        reason="known: far",
-        cause="known",
-    )
-    assert (
-        "is wrong: known: far (2 checks"
-        in kernel_lines([_found("drawn", Status.WRONG_VALUE, WRONG, used=1e9), known])[0]
-    )
+    known = _found("vmap", Status.WRONG_VALUE, "known: far", cause="known")
+    (line,) = kernel_lines([_found("drawn", Status.WRONG_VALUE, WRONG, used=1e9), known])
+    assert "is wrong: known: far (2 checks" in line

@@ -10,12 +10,7 @@ import warp as wp
 from suites import ErrorCase, Failure, Gradient, Operator, OperatorError, Sizes, exact
 from suites.backends import BACKENDS
 from suites.declare.contradictions import verify
-
-
-@numba.njit
-def kernel(x, out):
-    for i in range(x.size):
-        out[i] = x[i]
+from suites.unit.bridge.kernels import copy
 
 
 @wp.kernel
@@ -29,47 +24,43 @@ def plain(x, out):
 
 
 def _operator(**changes):
-    return Operator(**{"name": "copy", "reference": lambda x: x + 0, "kernels": {"numba": kernel}, **changes})
+    return Operator(**{"name": "copy", "reference": lambda x: x + 0, "kernels": {"numba": copy}, **changes})
 
 
-DECLARED = {
-    "no_kernels": ({"kernels": {}}, "copy: kernels is empty, expected at least one, such as {'numba': kernel}."),
+MISTAKES = {
+    "no_kernels": (
+        lambda: _operator(kernels={}),
+        "copy: kernels is empty, expected at least one, such as {'numba': kernel}.",
+    ),
     "unknown_backend": (
-        {"kernels": {"nubma": kernel}},
+        lambda: _operator(kernels={"nubma": copy}),
         "copy: kernels: there is no backend 'nubma'. Did you mean 'numba'\\? Known are jnp, numba, numba_parallel,",
     ),
     "jnp_as_kernel": (
-        {"kernels": {"jnp": jnp.sin}},
+        lambda: _operator(kernels={"jnp": jnp.sin}),
         "kernels has 'jnp', which is the reference. Pass it as reference=",
     ),
     "plain_function": (
-        {"kernels": {"numba": plain}},
+        lambda: _operator(kernels={"numba": plain}),
         r"copy: kernels\['numba'\] is the plain Python function plain, expected a function decorated with "
         r"numba.njit, or a suites.NumbaKernel of one\. Decorate it with numba.njit.",
     ),
     "warp_under_numba": (
-        {"kernels": {"numba": warp_kernel}},
+        lambda: _operator(kernels={"numba": warp_kernel}),
         r"kernels\['numba'\] is warp_kernel \(warp's Kernel\), expected .* Declare it as 'warp'.",
     ),
     "unknown_dtype": (
-        {"dtypes": ("flaot32",)},
+        lambda: _operator(dtypes=("flaot32",)),
         "copy: dtypes: there is no dtype 'flaot32' here. Did you mean 'float32'?",
     ),
-    "no_reference": ({"reference": None}, "copy: reference is None, expected a function of JAX's arrays."),
+    "no_reference": (
+        lambda: _operator(reference=None),
+        "copy: reference is None, expected a function of JAX's arrays.",
+    ),
     "any_number_of_inputs": (
-        {"reference": lambda *arrays: arrays[0]},
+        lambda: _operator(reference=lambda *arrays: arrays[0]),
         r"copy: sample is not given, and the reference takes any number of arrays \(\*arrays\). Pass sample=",
     ),
-}
-
-
-@pytest.mark.parametrize(("changes", "message"), DECLARED.values(), ids=DECLARED)
-def test_declaration_that_makes_no_sense_is_refused_when_it_is_made(changes, message):
-    with pytest.raises(OperatorError, match=message):
-        _operator(**changes)
-
-
-PARTS = {
     "negative_size": (
         lambda: Sizes(check=(1, -3)),
         "Sizes: check: got -3, expected an integer from 1 on. Declare empty",
@@ -79,8 +70,8 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize(("make", "message"), PARTS.values(), ids=PARTS)
-def test_part_that_makes_no_sense_is_refused_when_it_is_made(make, message):
+@pytest.mark.parametrize(("make", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_what_makes_no_sense_is_refused_when_it_is_made(make, message):
     with pytest.raises(OperatorError, match=message):
         make()
 

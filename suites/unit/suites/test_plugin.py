@@ -1,6 +1,5 @@
 """The plugin changes no session that does not ask for it, and in one that does, only the tests of this package."""
 
-import json
 import os
 import sys
 import tomllib
@@ -64,16 +63,6 @@ def test_her_tests_keep_their_options_and_order_beside_the_checks(hers):
     own = [line.partition("::")[2] for line in lines if line.startswith("test_hers.py")]
     assert own == ["test_marked", f"{named}[1]", f"{named}[2]", "test_first_in_her_order"]
     assert len(lines) > len(own)
-
-
-def test_pytest_benchmark_times_the_cells_that_options_choose(hers):
-    options = ["--kb-operator", "split_sign", "--kb-backend", "numba", "--kb-size", "4096", "--kb-dtype", "float32"]
-    timed = ["--pyargs", "suites.bench.speed", "--benchmark-json", "times.json"]
-    done = session(hers, "-p", "suites.plugin", *timed, *options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    timed = json.loads((hers / "times.json").read_text())["benchmarks"]
-    assert [each["extra_info"]["cell"] for each in timed] == ["split_sign-numba-f32-4096-cpu"]
-    assert timed[0]["stats"]["rounds"] >= 5
 
 
 def test_a_package_of_hers_that_hides_one_of_ours_is_named(hers):

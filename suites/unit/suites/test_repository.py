@@ -1,5 +1,7 @@
 """Revisions and files of git repositories."""
 
+import re
+
 import pytest
 
 from suites.compare.revisions.repository import Repository
@@ -29,18 +31,13 @@ def test_a_name_without_a_commit_is_refused(folder):
         assert f"no revision {name!r} in {folder}" in refusal(Repository.around(folder).commit, name)
 
 
-def test_a_shallow_clone_says_how_to_get_the_rest(folder, tmp_path):
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "--quiet", "--depth", "1", folder.as_uri(), str(clone))
-    said = refusal(Repository.around(clone).commit, "HEAD~1")
-    assert "This clone is shallow" in said
-    assert "fetch-depth: 0" in said
-
-
-def test_a_branch_of_a_remote_that_was_not_fetched_is_named_with_the_cure(folder, tmp_path):
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "--quiet", folder.as_uri(), str(clone))
-    assert "git fetch origin trunk" in refusal(Repository.around(clone).commit, "origin/trunk")
+@pytest.mark.parametrize(
+    ("depth", "name", "cure"),
+    [(["--depth", "1"], "HEAD~1", "This clone is shallow.*fetch-depth: 0"), ([], "origin/x", "git fetch origin x")],
+)
+def test_a_clone_without_a_commit_says_how_to_get_it(folder, tmp_path, depth, name, cure):
+    git(tmp_path, "clone", "--quiet", *depth, folder.as_uri(), str(tmp_path / "clone"))
+    assert re.search(cure, refusal(Repository.around(tmp_path / "clone").commit, name))
 
 
 def test_outside_of_a_repository_and_without_git_is_said(folder, tmp_path, monkeypatch):

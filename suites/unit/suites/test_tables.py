@@ -6,23 +6,27 @@ import pytest
 
 from suites.backends import BACKENDS
 from suites.cells.grid import backends
+from suites.cells.selection import Selection
 from suites.cells.tables import KERNELS, samples
 from suites.checks.register import CheckError, check, check_of, check_of_id, checks
 from suites.ops import operators
 
-TABLES = {check.name: check.cells for check in checks()}
-ALL = [table.cells(platform) for table in TABLES.values() for platform in ("cpu", "cuda")]
+
+@pytest.fixture(scope="module", params=["cpu", "cuda"])
+def tables(request):
+    """By the name of a check, the table and all cells of it on a platform."""
+    return {check.name: (check.cells, check.cells.cells(Selection(device=request.param))) for check in checks()}
 
 
-@pytest.mark.parametrize("table", ALL)
-def test_ids_are_unique_and_read_aloud(table):
-    ids = [param.id for param in table]
-    assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch(r"\w+-\w+-\w+-(\d+|\w+|\d+-\w+)-(cpu|cuda)", name) for name in ids)
+def test_ids_are_unique_and_read_aloud(tables):
+    for name, (_, cells) in tables.items():
+        ids = [param.id for param in cells]
+        assert len(set(ids)) == len(ids), name
+        assert all(re.fullmatch(r"\w+-\w+-\w+-(\d+|\w+|\d+-\w+)-(cpu|cuda)", each) for each in ids)
 
 
 def test_every_operator_backend_and_dtype_is_in_the_matrix():
-    found = {(p.values[0].operator.name, p.values[0].backend, p.values[0].dtype) for p in samples("cpu")}
+    found = {(p.values[0].operator.name, p.values[0].backend, p.values[0].dtype) for p in samples(Selection())}
     declared = {(o.name, b, dtype) for o in operators().values() for b in backends(o, "cpu") for dtype in o.dtypes}
     assert found == declared
 
@@ -39,26 +43,11 @@ CANNOT_EXIST = "|".join(
 )
 
 
-def _marked(platform):
-    """Marked cells by the reason of their marks, without those that cannot exist anywhere."""
-    cells = [param for table in TABLES.values() for param in table.cells(platform) if param.marks]
-    reasons = [(mark.kwargs["reason"], param.values[0]) for param in cells for mark in param.marks]
-    return [(reason, case) for reason, case in reasons if not re.fullmatch(CANNOT_EXIST, reason)]
-
-
-def test_nothing_is_skipped_on_the_cpu_but_declared_dtypes():
+@pytest.mark.parametrize("tables", ["cpu"], indirect=True)
+def test_nothing_is_skipped_on_the_cpu_but_declared_dtypes(tables):
     declared = {why for each in operators().values() for lacks in each.lacks.values() for why in lacks.values()}
-    assert [(reason, case) for reason, case in _marked("cpu") if reason not in declared] == []
-
-
-@pytest.fixture(scope="module", params=["cpu", "cuda"])
-def tables(request):
-    """By name, all cells of a table, and the quick ones of them."""
-    found = {}
-    for name, table in TABLES.items():
-        cells = table.cells(request.param)
-        found[name] = tuple([param.values[0] for param in some] for some in (cells, table.quick(cells)))
-    return found
+    marked = [(mark.kwargs["reason"], each.id) for _, cells in tables.values() for each in cells for mark in each.marks]
+    assert [each for each in marked if each[0] not in declared and not re.fullmatch(CANNOT_EXIST, each[0])] == []
 
 
 TRANSFORMATIONS = {
@@ -71,15 +60,18 @@ class TestQuick:
     """Every kernel stays in every check, unless the same function compiled otherwise does."""
 
     def test_every_kernel_stays_in_every_check(self, tables):
-        for name, (cells, quick) in tables.items():
-            lost = {(case.operator.name, case.backend) for case in cells}
-            lost -= {(case.operator.name, case.backend) for case in quick}
+        for name, (table, cells) in tables.items():
+            every, quick = (
+                {(cell.values[0].operator.name, cell.values[0].backend) for cell in some}
+                for some in (cells, table.quick(cells))
+            )
+            lost = every - quick
             allowed = {BACKENDS["jnp"], BACKENDS["numba_parallel"]} if name in TRANSFORMATIONS else {BACKENDS["jnp"]}
             assert {backend for _, backend in lost} <= allowed, name
 
     def test_batches_keep_two_layouts(self, tables):
-        _, quick = tables["vmap"]
-        assert {case.variant for case in quick} == {"nested", "only_last_input"}
+        table, cells = tables["vmap"]
+        assert {cell.values[0].variant for cell in table.quick(cells)} == {"nested", "only_last_input"}
 
 
 def test_every_check_is_found_by_its_test_and_says_what_it_sees():

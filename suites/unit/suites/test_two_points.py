@@ -19,35 +19,17 @@ from suites.timing.timed_cell import stages
 from suites.unit.bridge import kernels
 
 
-class Simulated(Programs):
-    """Programs whose times are known: a loop takes ``fixed`` seconds, and ``call`` seconds for each call."""
-
-    @classmethod
-    def of_times(cls, fixed, call, hiccup=lambda: 0.0, clock=None):
-        clock = clock or Clock()
-
-        def chained(loops, arguments):
-            clock.seconds += fixed + loops * call + hiccup()
-
-        def single(*arguments):
-            clock.seconds += fixed + call + hiccup()
-
-        return cls(single=single, chained=chained), clock
-
-
-class Clock:
-    seconds = 1.0
-
-    def __call__(self):
-        return self.seconds
-
-
 @pytest.fixture
 def simulated(monkeypatch):
-    def make(*arguments, **options):
-        programs, clock = Simulated.of_times(*arguments, **options)
-        monkeypatch.setattr(measurement.time, "perf_counter", clock)
-        return programs
+    """Makes programs whose times are known: a loop takes ``fixed`` seconds, and ``call`` seconds for each call."""
+    now = [1.0]
+    monkeypatch.setattr(measurement.time, "perf_counter", lambda: now[0])
+
+    def make(fixed, call, hiccup=lambda: 0.0):
+        def chained(loops, arguments):
+            now[0] += fixed + loops * call + hiccup()
+
+        return Programs(single=lambda *arguments: chained(1, arguments), chained=chained)
 
     return make
 
@@ -129,10 +111,6 @@ def counted_gather(indices, x, out):
         out[i] = x[indices[i]]
 
 
-def _struct(shape, dtype):
-    return jax.ShapeDtypeStruct(shape, dtype)
-
-
 def _count(address):
     return int(array_at(address, 1, np.int64)[0])
 
@@ -140,7 +118,7 @@ def _count(address):
 def test_chained_calls_all_happen_on_unchanged_integers():
     """Floats as indices would lie far outside of ``x``, and crash the process."""
     indices, x = np.array([FIRST, 0, 7, *range(8)], np.int32), 1000 * np.arange(8, dtype=np.int32)
-    outs = [_struct(indices.shape, np.float32)]
+    outs = [jax.ShapeDtypeStruct(indices.shape, np.float32)]
     call = BACKENDS["numba"].build(counted_gather, outs)
     programs = Programs.of(call, outs, (indices, x))
     calls, unequal = _count(CALLS), _count(UNEQUAL)
@@ -150,7 +128,7 @@ def test_chained_calls_all_happen_on_unchanged_integers():
 
 
 def test_chained_calls_depend_on_each_other_as_far_as_xla_can_know():
-    outs = [_struct((8,), np.float32)]
+    outs = [jax.ShapeDtypeStruct((8,), np.float32)]
     call = BACKENDS["numba"].build(operators()["add"].kernels[BACKENDS["numba"]], outs)
     x = jnp.arange(1.0, 9.0)
     program = chain(lambda x: [2 * each for each in jax.tree.leaves(call(x, jnp.zeros(8)))], outs, [x])

@@ -34,7 +34,7 @@ def test_every_way_in_which_a_cell_can_end_is_recorded_and_said(tmp_path):
     others = "(cube_wrong or polynomial or difference) and compiled"
     chosen = f"({own}) or ({others}) or (cube_worse and (crashes or hangs or concurrent))"
     done = run(
-        "-m", "suites", "validate", "my_ops.py", "formulas.py", OUTSIDE, "--jobs", "2", "--timeout", "8",
+        "-m", "suites", "validate", "my_ops.py", "formulas.py", OUTSIDE, "--jobs", "1", "--timeout", "8",
         "--backend", "numba", "--backend", "formula", "--summary", summary, "--profile", "quick",
         "--", f"--junitxml={junit}", "-k", chosen, cwd=tmp_path, KERNEL_BRIDGE_RUNS="runs",
     )  # fmt: skip
@@ -101,17 +101,15 @@ def test_evidence_keeps_the_worst_accuracy_and_raises_what_is_wrong():
 
 
 def test_evidence_of_elements_without_a_bound_is_no_evidence():
-    def verdict(status, judged):
-        return ResultVerdict(status, None if status is Status.PASSED else "no error bound is known", None, judged)
-
-    evidence = Evidence()
+    evidence, said = Evidence(), "no error bound is known"
     with pytest.raises(CheckFailed, match="UNCHECKED: the check ended without judging a result"):
         evidence.finish()
-    evidence.require(verdict(Status.UNCHECKED, 0))
-    with pytest.raises(CheckFailed, match="UNCHECKED: no error bound is known") as caught:
+    evidence.require(ResultVerdict(Status.UNCHECKED, said, None, 0))
+    with pytest.raises(CheckFailed, match=f"UNCHECKED: {said}") as caught:
         evidence.finish()
     assert outcome(caught)[0] is Status.UNCHECKED
-    evidence.require(verdict(Status.UNCHECKED, 3))
+    some = ResultVerdict(Status.UNCHECKED, said, None, 3)
+    evidence.require(some)
     evidence.finish()
     with pytest.raises(CheckFailed, match="UNCHECKED: value: no error bound"):
-        evidence.require(verdict(Status.UNCHECKED, 3), "value", every_element=True)
+        evidence.require(some, "value", every_element=True)
