@@ -87,7 +87,7 @@ def uses_of(
         backward: Look at the adjoint.
     """
     functions: dict[str, _SourceFunction | None] = {}
-    _, *definitions = DEFINITION.split(code)
+    _, *definitions = _DEFINITION.split(code)
     for name, parameters, body in zip(*(definitions[start::3] for start in range(3)), strict=True):
         opaque = name in functions or _forward_of(name) in native
         functions[name] = None if opaque else _SourceFunction(parameters, body)
@@ -104,7 +104,7 @@ def uses_of(
 
 # The forms of the definitions and statements that Warp generates.
 _NAME = re.compile(r"[A-Za-z_]\w*")
-DEFINITION = re.compile(  # up to the body; what follows the body mentions no variables
+_DEFINITION = re.compile(  # up to the body; what follows the body mentions no variables
     r"^(?:[^\n(){};#/]|\w\([\d, ]*\) )*?\b(\w+)\(\s*([^(){};]*?)\)\n\{\n", re.MULTILINE
 )
 _KERNEL_ARGUMENT = r"(?:const )?[\w:]+(?:<[^;=()]*>)?\*? (var_\w+) = _wp_args->\w+;"  # on the CPU
@@ -155,7 +155,7 @@ class _MemoryWalk:
         match = _CALL.fullmatch(text)
         if match is None:
             return UNKNOWN, set()
-        target, of_warp, name, arguments = match[1], match[2], match[3], split_arguments(match[4])
+        target, of_warp, name, arguments = match[1], match[2], match[3], _split_arguments(match[4])
         leading = [index for index, each in enumerate(arguments) if reached & set(_NAME.findall(each))]
         if not leading:  # the target gets another value
             return frozenset(), set()
@@ -200,7 +200,7 @@ def _forward_of(name: str) -> str:
     return name.removeprefix("adj_").removeprefix("replay_")
 
 
-def split_arguments(text: str) -> list[str]:
+def _split_arguments(text: str) -> list[str]:
     """The arguments in a text: the parts between the commas that are in no brackets."""
     parts, depth = [""], 0
     for character in text:

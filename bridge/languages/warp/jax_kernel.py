@@ -65,8 +65,8 @@ def jax_kernel(
         module_preload_mode: Warp's ``JaxModulePreloadMode``. It changes nothing: JAX loads a kernel on all devices of a
             platform when it lowers the call for the platform, before the program runs.
         enable_backward: Whether ``jax.grad`` and ``jax.vjp`` use the adjoint that Warp generates. By default they do if
-            there is one; this does not slow the forward call. An adjoint of loops that may be wrong is refused then.
-            True requires an adjoint, and is your word that you checked it.
+            there is one; this does not slow the forward call. The adjoint of a loop of run-time length may be wrong,
+            and is refused then. True requires an adjoint, and is your word that you checked it.
         has_side_effect: Run the kernel even if nothing uses its results. Such a call has no derivative.
         block_dim: Threads of a block on CUDA, 256 by default. A kernel that works on tiles is launched with it as the
             last of ``launch_dims``. On the CPU one thread does the work of a block, and that dimension is dropped; with
@@ -90,8 +90,8 @@ def jax_kernel(
             not empty.
         AbiError: The bridge does not understand the launches of the installed Warp.
         KernelCompileError: When called: Warp cannot compile the kernel, or it refers to a JAX array.
-        DifferentiationError: ``enable_backward`` is True but there is no adjoint; or, when differentiated: the adjoint
-            of a loop may be wrong.
+        DifferentiationError: ``enable_backward`` is True but there is no adjoint; or, when differentiated: the kernel
+            has a loop, and ``enable_backward`` is not True.
 
     A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error.
 

@@ -36,7 +36,6 @@ from bridge.kernel.language import Definition, NativeLanguage
 from bridge.kernel.wrapper import kernel_checks
 from bridge.languages.warp.generated import Generated, generated_everywhere, instantiated
 from bridge.languages.warp.inputs import EXTREMES, Uses, only_read, written
-from bridge.languages.warp.loops import reads_stale
 from bridge.languages.warp.operations import WarpArgument, WarpLaunch
 from bridge.languages.warp.parameters import MAX_EXTENT, Role, WarpParameter, check_fits, concrete, inputs_of
 from bridge.languages.warp.settings import block_dim_on
@@ -296,16 +295,20 @@ def _output_shape(options: WrapperOptions, parameter: WarpParameter, first: Dims
     return tuple(outer)
 
 
+_LOOP = re.compile(r"^\s*start_(?:for|while)_\w+:;$", re.MULTILINE)
+"""Where a loop begins that Warp does not unroll, in the C++ that it generates."""
+
+
 def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
     """The call as a function of its arrays that ``jax.grad`` and ``jax.vjp`` can differentiate."""
     function = jax.custom_vjp(planned.forward)
 
     def forward(*arrays: Any) -> tuple[list[jax.Array], Any]:
-        if not planned.options.backward_asked and any(reads_stale(code.source) for code in planned.codes):
+        if not planned.options.backward_asked and any(_LOOP.search(code.source) for code in planned.codes):
             raise DifferentiationError(
-                f"{planned.kernel.key} has a loop of run-time length, and the adjoint that Warp generates may read "
-                "variables after the loop has changed them: the gradient would be wrong. Let the loop only add up, or "
-                "call it in a warp.func that returns the sum; or pass enable_backward=True if you checked the gradient."
+                f"{planned.kernel.key} has a loop of run-time length, which Warp's adjoint does not run again: it may "
+                "read variables after the loop has changed them, and the gradient would be wrong. Compare the gradient "
+                "with jax.test_util.check_grads, and pass enable_backward=True if it is right."
             )
         results = planned.forward(*arrays)
         return results, (arrays, results)
