@@ -128,7 +128,6 @@ class NativeLanguage(abc.ABC, Generic[DefinitionT, OptionsT]):
 
     Attributes:
         row: Its name and its platforms, and the public function that wraps its kernels.
-        kernel_kind: How errors call one of its kernels, such as "Numba kernel".
         compiler: How errors call its compiler, such as "Numba's CPU target".
         options_type: Type of the options.
         dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
@@ -141,7 +140,6 @@ class NativeLanguage(abc.ABC, Generic[DefinitionT, OptionsT]):
     """
 
     row: Language = field(kw_only=False)
-    kernel_kind: str
     compiler: str
     options_type: type[OptionsT]
     dtypes: tuple[str, ...] | None = None

@@ -183,12 +183,10 @@ def _code(source: str, name: str, options: tuple[tuple[str, Any], ...]) -> str |
     folders = _listed(given.get("include_path"))
     first = "".join(f'#include "{file}"\n' for file in _listed(given.get("pre_include")))
     here = os.path.dirname(given.get("name") or "") or os.curdir
-    included = included_by(first + source, [here, *folders, *_toolkit_folders()])
-    if included is None:
-        return None
-    versions = None if included.is_complete else header_versions("cuda-core")
+    versions = functools.partial(header_versions, "cuda-core")
+    included = included_by(first + source, [here, *folders, *_toolkit_folders()], versions)
     passed = tuple((option, value) for option, value in options if option not in _PLACES)
-    return repr((source, name, passed, included.digest, versions))
+    return included and repr((source, name, passed, included))
 
 
 def _listed(value: Any) -> tuple[str, ...]:
@@ -234,7 +232,6 @@ class _CudaCpp(CubinLanguage[CppDefinition, CppOptions]):
 
 LANGUAGE = _CudaCpp(
     LANGUAGES["cuda_raw"],
-    kernel_kind="CUDA C++ kernel",
     compiler="NVRTC",
     options_type=CppOptions,
     dtypes=DTYPES,

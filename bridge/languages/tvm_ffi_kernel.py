@@ -161,7 +161,6 @@ class _TvmLanguage(NativeLanguage[TvmDefinition, NativeOptions]):
 
 LANGUAGE = _TvmLanguage(
     LANGUAGES["tvm_ffi"],
-    kernel_kind="TVM-FFI function",
     compiler="TVM-FFI",
     options_type=NativeOptions,
     local_kernels="it is an object of this process. Pass the function __tvm_ffi_NAME of its library, from ctypes.",

@@ -168,7 +168,6 @@ class _Native(NativeLanguage[NativeDefinition, NativeOptions]):
 
 LANGUAGE = _Native(
     LANGUAGES["native"],
-    kernel_kind="native function",
     compiler="native_kernel",
     options_type=NativeOptions,
     dtypes=CPU_DTYPES,

@@ -131,7 +131,7 @@ def _compile_for() -> Any:
     def run_on_pool(frame, loop):
         """Runs a loop on XLA's threads; returns 0, and has done nothing, where that cannot be."""
         share, run, threads = context_word(_SHARE), context_word(_RUN_PART), load(loop, _THREADS)
-        if share == 0 or load(loop, _ARRAY_COUNT) > _MOST or load(loop, _INNER) >= _MOST:
+        if load(loop, _ARRAY_COUNT) > _MOST or load(loop, _INNER) >= _MOST:
             return 0
         return call5(share, frame, run, loop, load(load(loop, _EXTENTS), 0), threads)
 

@@ -170,7 +170,6 @@ class _NumbaCuda(CubinLanguage[CudaDefinition, CudaOptions]):
 
 LANGUAGE = _NumbaCuda(
     LANGUAGES["numba_cuda"],
-    kernel_kind="CUDA kernel",
     compiler="Numba-CUDA",
     options_type=CudaOptions,
     dtypes=DTYPES,

@@ -209,7 +209,6 @@ class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
 
 LANGUAGE = _Warp(
     LANGUAGES["warp"],
-    kernel_kind="Warp kernel",
     compiler="Warp",
     options_type=WarpLaunch,
     compiles_when_traced=False,

@@ -30,7 +30,7 @@ import warp as wp
 
 from bridge.errors import DifferentiationError, LaunchError, SignatureError
 from bridge.ffi.kernel_call import bind
-from bridge.kernel.arguments import Outputs, Signature, check_known_shapes
+from bridge.kernel.arguments import Outputs, check_known_shapes
 from bridge.kernel.definitions import KernelCall
 from bridge.kernel.language import Definition, NativeLanguage
 from bridge.kernel.wrapper import kernel_checks
@@ -139,18 +139,14 @@ class Planned:
             backward=adjoints is not None,
             arguments=arguments,
         )
-        name = f"{self.kernel.key} (adjoint)" if adjoints is not None else self.kernel.key
-        writable = {index for index, _ in aliases}
-        signature = Signature.of(name, self.specs(inputs), results, writable, with_extents=True)
-        return KernelCall(
-            name=name,
-            language=self.language,
-            definition=self.definition,
-            options=launch,
-            signature=signature,
-            settings=self.language.settings(self.definition),
-            outputs=tuple((result.shape, result.dtype) for result in results),
-            aliases=tuple(aliases),
+        return KernelCall.of(
+            self.language,
+            self.definition,
+            launch,
+            self.specs(inputs),
+            results,
+            tuple(aliases),
+            name=f"{self.kernel.key} (adjoint)" if adjoints is not None else self.kernel.key,
             vmap_method=self.options.vmap_method,
             has_side_effect=self.options.has_side_effect and adjoints is None,
             hidden=len(copied),

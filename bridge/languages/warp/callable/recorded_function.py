@@ -283,10 +283,12 @@ class _Callables(NativeLanguage[WarpFunction, StaticValues]):
         in_turn = CUDA_IN_TURN if platform == "cuda" and None in made.uses else None
         return Compiled(made.content(operations, buffers), plan, temporaries, guarded, in_turn, one_device)
 
+    def settings(self, definition: WarpFunction) -> tuple[Any, ...]:
+        return configured()
+
 
 LANGUAGE = _Callables(
     LANGUAGES["warp_callable"],
-    kernel_kind="Warp callable",
     compiler="Warp",
     options_type=StaticValues,
     local_kernels="it is called in Python, or refers to objects of this process, such as a mesh, or an array that was "
