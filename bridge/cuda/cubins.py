@@ -29,9 +29,15 @@ class Launched(msgspec.Struct, frozen=True):
 
     Attributes:
         shape: Grid, block and shared memory; of programs (Triton) and tiles (cuTile) the grid.
+        alignment: Bytes of which the address of each array must be a multiple, where the user asks for it.
     """
 
     shape: LaunchShape
+    alignment: int = 1
+
+    def alignments(self, signature: Signature) -> tuple[int, ...]:
+        """The alignment of each array of a call, for :class:`~bridge.ffi.plans.device.DevicePlan`."""
+        return (self.alignment,) * len(signature.arrays) if self.alignment > 1 else ()
 
 
 class Number(NamedTuple):

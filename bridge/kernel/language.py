@@ -73,6 +73,9 @@ class Compiled:
             self.identity = hashlib.sha256(code.encode() if isinstance(code, str) else code).hexdigest()
 
 
+CodeT = TypeVar("CodeT")
+
+
 @dataclass(frozen=True, eq=False)
 class Definition:
     """One kernel as its user defined it. Subclasses add the source that they compile.
@@ -89,7 +92,7 @@ class Definition:
     function: Callable[..., Any] = field(repr=False)
     source_function: FunctionType | None = field(repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
-    _compiled: dict[Any, Compiled] = field(default_factory=dict, init=False, repr=False)
+    _compiled: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()  # a kernel that holds it may be pickled; another process makes its own
@@ -101,10 +104,10 @@ class Definition:
         code = self.source_function.__code__
         return f"{code.co_filename}:{code.co_firstlineno}"
 
-    def compiled(self, key: Any, compile_now: Callable[[], Compiled]) -> Compiled:
-        """The compiled kernel for a key, compiled once. Threads that need the same one wait for it."""
+    def compiled(self, key: Any, compile_now: Callable[[], CodeT]) -> CodeT:
+        """What is compiled of the kernel for a key, once. Threads that need the same one wait for it."""
         with self._lock:
-            known = self._compiled.get(key)
+            known: CodeT | None = self._compiled.get(key)
             if known is None:
                 known = self._compiled[key] = compile_now()
             return known

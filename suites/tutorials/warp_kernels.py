@@ -513,11 +513,10 @@ def propagate(
 
 
 def propagate_warp(outs):
-    kernel = jax_kernel(propagate, in_out_argnames=["current"])
-
     def call(weights, targets, starts, spiked):
-        initial = jnp.zeros(outs[0].shape, outs[0].dtype)
-        return kernel(weights, targets, starts, spiked, initial, launch_dims=spiked.shape)
+        # The loop only adds up, so its gradient is right.
+        kernel = jax_kernel(propagate, launch_dims=spiked.shape, in_out_argnames=["current"], enable_backward=True)
+        return kernel(weights, targets, starts, spiked, jnp.zeros(outs[0].shape, outs[0].dtype))
 
     return call
 

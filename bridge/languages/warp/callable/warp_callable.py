@@ -194,15 +194,11 @@ def _call(
     specs = [p.spec(shapes[p.name]) for p in parameters if p.role is not Role.INPUT]
     Outputs.of(specs, name).check_precision(name)
     aliases = tuple((names.index(p.name), at) for at, p in enumerate(definition.results) if p.role is Role.IN_OUT)
-    how, more = (
-        StaticValues(values, python_call),
-        dict[str, Any](vmap_method=options.vmap_method, checks=kernel_checks()),
-    )
-    made = KernelCall.of(
-        LANGUAGE, definition, how, inputs, specs, aliases, has_side_effect=bool(has_side_effect), **more
-    )
+    how, has_effect = StaticValues(values, python_call), bool(has_side_effect)
+    more = dict[str, Any](vmap_method=options.vmap_method, has_side_effect=has_effect, checks=kernel_checks())
+    made = KernelCall.of(LANGUAGE, definition, how, inputs, specs, aliases, **more)
     if not python_call:
         how = definition.latest(how, made.signature)
-        has_effect = has_side_effect is None and definition.recorded(how, made.signature).writes_outside
-        made = replace(made, options=how, has_side_effect=made.has_side_effect or has_effect)
+        has_effect |= has_side_effect is None and definition.recorded(how, made.signature).writes_outside
+        made = replace(made, options=how, has_side_effect=has_effect)
     return bind(made.with_hidden_outputs(inputs), *arrays)[: len(specs)]
