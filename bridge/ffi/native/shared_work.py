@@ -14,8 +14,8 @@ from typing import Any
 import numba
 from numba.core.types import int64
 
-from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.object_code import LoadedObject, prepared
+from bridge.ffi.native.addresses import LoadedObject, c_function
+from bridge.ffi.native.object_code import prepared
 from bridge.ffi.native.words import (
     add_atomically,
     call,

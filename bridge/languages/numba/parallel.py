@@ -21,8 +21,8 @@ import numba
 from numba.core.types import int64
 
 from bridge.compat.numba import runtime_address
-from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.object_code import LoadedObject, prepared
+from bridge.ffi.native.addresses import LoadedObject, c_function
+from bridge.ffi.native.object_code import prepared
 from bridge.ffi.native.shared_work import share_address
 from bridge.ffi.native.words import (
     call,

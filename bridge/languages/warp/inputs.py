@@ -16,6 +16,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bridge.kernel.generated_text import split_arguments
+
 Uses = frozenset[str]
 """Names of Warp's functions that read or write the memory of an array."""
 
@@ -155,7 +157,7 @@ class _MemoryWalk:
         match = _CALL.fullmatch(text)
         if match is None:
             return UNKNOWN, set()
-        target, of_warp, name, arguments = match[1], match[2], match[3], _split_arguments(match[4])
+        target, of_warp, name, arguments = match[1], match[2], match[3], split_arguments(match[4])
         leading = [index for index, each in enumerate(arguments) if reached & set(_NAME.findall(each))]
         if not leading:  # the target gets another value
             return frozenset(), set()
@@ -198,15 +200,3 @@ class _MemoryWalk:
 def _forward_of(name: str) -> str:
     """The function that a function of this name differentiates or repeats, or is."""
     return name.removeprefix("adj_").removeprefix("replay_")
-
-
-def _split_arguments(text: str) -> list[str]:
-    """The arguments in a text: the parts between the commas that are in no brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "([{<") - (character in ")]}>")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts]
