@@ -306,8 +306,7 @@ def _become_child() -> None:
             target._kernels.table.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_become_child)
+os.register_at_fork(after_in_child=_become_child)
 
 
 def require_own_process(name: str) -> None:

@@ -108,7 +108,7 @@ class KernelCall(Call):
 
     @property
     def derivative_advice(self) -> str:
-        return self.language.derivative_advice(self.definition, self.options)
+        return self.language.derivative_advice
 
     def check_export(self, platform: str) -> None:
         """Raises BridgeError if the kernel's code is only in this process, for a language that refuses to export it."""

@@ -140,6 +140,7 @@ class NativeLanguage(abc.ABC, Generic[DefinitionT, OptionsT]):
             Other kernels are compiled when JAX lowers the call.
         local_kernels: Why a kernel whose code only this process has cannot be exported, and what to do. By default it
             can: the program runs in this process.
+        derivative_advice: Tells the user, in an error, how to attach a derivative to a kernel that has none.
     """
 
     row: Language = field(kw_only=False)
@@ -149,6 +150,7 @@ class NativeLanguage(abc.ABC, Generic[DefinitionT, OptionsT]):
     with_extents: bool = True
     compiles_when_traced: bool = True
     local_kernels: str | None = None
+    derivative_advice: str = ATTACH_A_RULE
 
     @property
     def name(self) -> str:
@@ -187,7 +189,3 @@ class NativeLanguage(abc.ABC, Generic[DefinitionT, OptionsT]):
                     else f"Supported are {', '.join(self.dtypes)}."
                 )
                 raise KernelCompileError(f"{definition.name}: {self.compiler} has no {array.dtype} arrays. {cure}")
-
-    def derivative_advice(self, definition: DefinitionT, options: OptionsT) -> str:
-        """Tells the user, in an error, how to attach a derivative to a kernel that has none."""
-        return ATTACH_A_RULE

@@ -147,20 +147,16 @@ def _check_counts(definition: Definition, input_count: int, output_count: int) -
     Raises:
         SignatureError: There are too many or too few.
     """
-    parameters = inspect.signature(definition.function).parameters
-    variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values())
-    required = sum(
-        parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
-        for parameter in parameters.values()
-    )
-    given = input_count + output_count
-    if given < required or (given > len(parameters) and not variadic):
+    signature, given = inspect.signature(definition.function), input_count + output_count
+    try:
+        signature.bind(*range(given))
+    except TypeError as error:
         raise SignatureError(
-            f"{definition.name}({', '.join(parameters)}) got {input_count} inputs and has {output_count} outputs "
-            f"declared in outs, {given} arrays in all, expected {required if given < required else len(parameters)}. "
-            "Pass one array for each input, and declare one output in outs for each output parameter. A kernel returns "
-            "nothing: it has a parameter for each output, after the inputs, and writes to it, as out[i] = x[i]."
-        )
+            f"{definition.name}({', '.join(signature.parameters)}) got {input_count} inputs and has {output_count} "
+            f"outputs declared in outs, {given} arrays in all: {error}. Pass one array for each input, and declare one "
+            "output in outs for each output parameter. A kernel returns nothing: it has a parameter for each output, "
+            "after the inputs, and writes to it, as out[i] = x[i]."
+        ) from None
     check_count(definition.name, given)
 
 

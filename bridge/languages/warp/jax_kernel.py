@@ -199,13 +199,6 @@ class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
     def settings(self, definition: WarpDefinition) -> tuple[str, ...]:
         return settings_of(definition.kernel)
 
-    def derivative_advice(self, definition: WarpDefinition, options: WarpLaunch) -> str:
-        return (
-            "Warp generates the adjoint of a kernel (and none of an adjoint) unless enable_backward is False where the "
-            "kernel is defined or wrapped, has_side_effect is True, or its inputs or outputs are all integers. "
-            "To attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp."
-        )
-
 
 LANGUAGE = _Warp(
     LANGUAGES["warp"],
@@ -214,4 +207,7 @@ LANGUAGE = _Warp(
     compiles_when_traced=False,
     local_kernels="it uses a mesh, BVH, hash grid, volume or texture, which only this process has. Call it in the "
     "process that makes the object.",
+    derivative_advice="Warp generates the adjoint of a kernel (and none of an adjoint) unless enable_backward is False "
+    "where the kernel is defined or wrapped, has_side_effect is True, or its inputs or outputs are all integers. To "
+    "attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp.",
 )
