@@ -118,14 +118,8 @@ in_force = jax.make_user_context(())
 so that no program is used under other choices than its own."""
 
 
-class _Entered(threading.local):
-    """The contexts that a thread is in."""
-
-    def __init__(self) -> None:
-        self.contexts: list[Any] = []
-
-
-_entered = _Entered()
+_thread = threading.local()
+"""Has the contexts that a thread is in."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +142,11 @@ class Choices:
     def __enter__(self) -> Self:
         context = in_force((*self.tunings, *in_force.value))
         context.__enter__()
-        _entered.contexts.append(context)
+        vars(_thread).setdefault("contexts", []).append(context)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _entered.contexts.pop().__exit__(*exception)
+        _thread.contexts.pop().__exit__(*exception)
 
     def dumps(self) -> str:
         """The choices as JSON, to keep in a file. Times are left out, so equal choices are equal text."""
