@@ -171,14 +171,9 @@ class WarpDefinition(Definition):
 
 
 def define(kernel: wp.Kernel) -> WarpDefinition:
-    """The definition of a kernel, which lives as long as the kernel."""
-    known: WarpDefinition | None = vars(kernel).get("bridge_definition")
-    if known is None or known.kernel is not kernel:
-        known = DEFINITIONS.define(
-            LANGUAGE, id(kernel), lambda: WarpDefinition(kernel.key, kernel.func, kernel.func, kernel)
-        )
-        vars(kernel)["bridge_definition"] = known
-    return known
+    """The definition of a kernel."""
+    make = functools.partial(WarpDefinition, kernel.key, kernel.func, kernel.func, kernel)
+    return DEFINITIONS.define(LANGUAGE, id(kernel), make)
 
 
 class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
