@@ -151,15 +151,9 @@ class Choices:
     def dumps(self) -> str:
         """The choices as JSON, to keep in a file. Times are left out, so equal choices are equal text."""
         rows = [
-            {
-                "operator": each.question.operator,
-                "arguments": each.question.arguments,
-                "results": each.question.results,
-                "parameters": dict(each.question.parameters),
-                "platform": each.platform,
-                "device_kind": each.device_kind,
-                "backend": each.backend,
-            }
+            each.question._asdict()
+            | {"parameters": dict(each.question.parameters)}
+            | {name: getattr(each, name) for name in ("platform", "device_kind", "backend")}
             for each in self.tunings
         ]
         return json.dumps({"choices": rows}, indent=2) + "\n"
