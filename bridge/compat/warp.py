@@ -114,12 +114,6 @@ class Threads(int):
 
     asked: int | None
 
-    @classmethod
-    def of(cls, count: int, asked: int | None) -> Threads:
-        threads = cls(count)
-        threads.asked = asked
-        return threads
-
 
 class _Library:
     """Stands in for Warp's library: the thread that records gets other functions, where they have an effect."""

@@ -19,6 +19,7 @@ from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import Target
 from bridge.kernel.arguments import Signature
+from bridge.kernel.references import place_of
 from bridge.table import Language
 
 Plan = HostPlan | DevicePlan
@@ -101,8 +102,7 @@ class Definition:
     def place(self) -> str:
         """File and line of the Python source, for errors."""
         assert self.source_function is not None
-        code = self.source_function.__code__
-        return f"{code.co_filename}:{code.co_firstlineno}"
+        return place_of(self.source_function)
 
     def compiled(self, key: Any, compile_now: Callable[[], CodeT]) -> CodeT:
         """What is compiled of the kernel for a key, once. Threads that need the same one wait for it."""

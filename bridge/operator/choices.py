@@ -6,8 +6,8 @@ import json
 import re
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
 
 import jax
 
@@ -15,7 +15,8 @@ from bridge.errors import SignatureError
 from bridge.operator.operator_call import Parameters
 
 
-class Question(NamedTuple):
+@dataclass(frozen=True)
+class Question:
     """The calls that a choice counts for. It is text, so that all processes mean the same.
 
     Attributes:
@@ -151,7 +152,7 @@ class Choices:
     def dumps(self) -> str:
         """The choices as JSON, to keep in a file. Times are left out, so equal choices are equal text."""
         rows = [
-            each.question._asdict()
+            asdict(each.question)
             | {"parameters": dict(each.question.parameters)}
             | {name: getattr(each, name) for name in ("platform", "device_kind", "backend")}
             for each in self.tunings

@@ -29,7 +29,7 @@ from bridge.compat.warp import LIBRARY, codegen_lock, internals, is_array, keep_
 from bridge.errors import KernelCompileError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.kernel.arguments import Signature
-from bridge.kernel.references import array_hint
+from bridge.kernel.references import array_hint, place_of
 from bridge.languages.warp.inputs import Uses, declared_writes, only_read, uses_of
 from bridge.languages.warp.operations import Layout, WarpArgument, WarpLaunch, laid_out
 from bridge.languages.warp.parameters import STRUCT, element_type, value_of
@@ -353,8 +353,7 @@ def _read(kernel: wp.Kernel, launch: WarpLaunch, recorded: Any) -> tuple[bytes, 
 
 def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
     """The error for a kernel that Warp cannot compile."""
-    code = kernel.func.__code__
-    return KernelCompileError(f"Warp cannot compile {kernel.key} ({code.co_filename}:{code.co_firstlineno}): {why}")
+    return KernelCompileError(f"Warp cannot compile {kernel.key} ({place_of(kernel.func)}): {why}")
 
 
 def refused(kernel: wp.Kernel, error: Exception) -> KernelCompileError:

@@ -30,6 +30,7 @@ import warp as wp
 
 from bridge.errors import DifferentiationError, LaunchError, SignatureError
 from bridge.ffi.kernel_call import bind
+from bridge.ffi.mesh.division import with_sharding
 from bridge.kernel.arguments import Outputs, check_known_shapes
 from bridge.kernel.definitions import KernelCall
 from bridge.kernel.language import Definition, NativeLanguage
@@ -346,15 +347,8 @@ def _gradients(
     for p, array in zip(inputs, arrays, strict=True):
         if p.name in extremes and p.is_float:  # an initial value that was exceeded contributes nothing
             by_name[p.name] = jnp.where(array == extremes[p.name], by_name[p.name], 0)
+    # On a mesh with explicit axes the sharding of an array is part of the type of its gradient.
     return tuple(
-        _sharded_like(array, by_name[p.name]) if p.is_float else None for p, array in zip(inputs, arrays, strict=True)
+        with_sharding(by_name[p.name], jax.typeof(array).sharding) if p.is_float else None
+        for p, array in zip(inputs, arrays, strict=True)
     )
-
-
-def _sharded_like(array: Any, gradient: jax.Array) -> jax.Array:
-    """The gradient in the sharding of its array, which is part of the type on a mesh with explicit axes."""
-    wanted = jax.typeof(array).sharding
-    if jax.typeof(gradient).sharding == wanted or wanted.mesh.empty:
-        return gradient
-    resharded: jax.Array = jax.sharding.reshard(gradient, wanted)
-    return resharded
