@@ -61,7 +61,12 @@ def machine_code(loaded: Any, end: str) -> tuple[bytes, str]:
 
 
 def codegen_lock() -> contextlib.AbstractContextManager[Any]:
-    """Warp's lock of the generation of code."""
+    """Warp's lock of the generation of code, whose state Warp keeps in the functions that a kernel calls.
+
+    Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module. It also parses source:
+    ``ast.parse`` of Python 3.11 fails ("AST constructor recursion depth mismatch") if the interpreter switches between
+    two threads that are both in it. A thread may take it again.
+    """
     lock: contextlib.AbstractContextManager[Any] = LIBRARY.get(internals(), "_codegen_lock")
     return lock
 
@@ -113,12 +118,6 @@ class Threads(int):
     """
 
     asked: int | None
-
-    @classmethod
-    def of(cls, count: int, asked: int | None) -> Threads:
-        threads = cls(count)
-        threads.asked = asked
-        return threads
 
 
 class _Library:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -17,7 +16,7 @@ from bridge.cuda.carried_cubins import Cubin, cubins_of, load_cubin, loaded
 from bridge.cuda.launch_shape import LaunchShape, check_covers
 from bridge.errors import BridgeError, KernelCompileError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.kernel.arguments import ArrayType, Signature
+from bridge.kernel.arguments import ArrayType, Signature, with_names
 from bridge.kernel.language import Compiled, Definition, NativeLanguage
 
 ALIGNMENT = 16
@@ -29,9 +28,15 @@ class Launched(msgspec.Struct, frozen=True):
 
     Attributes:
         shape: Grid, block and shared memory; of programs (Triton) and tiles (cuTile) the grid.
+        alignment: Bytes of which the address of each array must be a multiple, where the user asks for it.
     """
 
     shape: LaunchShape
+    alignment: int = 1
+
+    def alignments(self, signature: Signature) -> tuple[int, ...]:
+        """The alignment of each array of a call, for :class:`~bridge.ffi.plans.device.DevicePlan`."""
+        return (self.alignment,) * len(signature.arrays) if self.alignment > 1 else ()
 
 
 class Number(NamedTuple):
@@ -164,10 +169,4 @@ def number(
 
 def of_arrays(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., None]:
     """A function with these parameters, which are arrays, and the docstring of ``function``."""
-
-    def arrays(*arrays: Any) -> None: ...
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    vars(arrays)["__signature__"] = inspect.Signature([inspect.Parameter(name, kind) for name in names])
-    arrays.__doc__ = function.__doc__
-    return arrays
+    return with_names(lambda *arrays: None, function.__name__, names, kernel=function)

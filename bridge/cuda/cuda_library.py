@@ -115,9 +115,8 @@ def _nvcc() -> str:
 def _key(source: Path, options: Sequence[str], folders: Sequence[str], nvcc: str) -> str:
     """Identifies what the compiler makes."""
     text = source.read_bytes()
-    included = included_by(text.decode("latin-1"), [str(source.parent), *folders])
-    # Only the compiler can tell what this file includes, so what it makes is for this process.
-    digest = os.urandom(16).hex() if included is None else included.digest
+    # Where only the compiler can tell what this file includes, what it makes is for this process.
+    digest = included_by(text.decode("latin-1"), [str(source.parent), *folders]) or os.urandom(16).hex()
     return hashlib.sha256(repr((text, digest, options, _versions(nvcc))).encode()).hexdigest()[:32]
 
 

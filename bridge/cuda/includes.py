@@ -7,8 +7,7 @@ import hashlib
 import importlib.metadata
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 _TEXT = re.compile(
@@ -27,21 +26,10 @@ _READS = {"include", "embed"}
 _READS_NEXT = {"include_next", "import"}
 
 
-@dataclass(frozen=True)
-class Included:
-    """What a source includes.
+def included_by(source: str, folders: Sequence[str], of_missing: Callable[[], Any] = lambda: None) -> str | None:
+    """A digest of all files that a source includes, the same wherever they lie.
 
-    Attributes:
-        digest: Identifies the content of all files; the same wherever they lie.
-        is_complete: Whether each file was found. A missing one comes with the compiler, or the source does not use it.
-    """
-
-    digest: str
-    is_complete: bool
-
-
-def included_by(source: str, folders: Sequence[str]) -> Included | None:
-    """What a source includes, followed recursively; None if only a compiler can tell, as for ``#include MACRO``.
+    None if only a compiler can tell which these are, as for ``#include MACRO``.
 
     A file counts also if the source includes it in a branch that is not compiled, or finds another file first. So the
     digest may change without need, but the compiled code never changes without the digest. What a file of the CUDA
@@ -50,9 +38,9 @@ def included_by(source: str, folders: Sequence[str]) -> Included | None:
     Args:
         source: The source.
         folders: Folders to look in, also for includes in quotes; for these the including file's folder comes first.
+        of_missing: Called for a file that is in none of them, and comes with the compiler: identifies its content.
     """
     sha = hashlib.sha256()
-    complete = True
     seen: set[str] = set()
     pending = [(source, tuple(folders))]
     for text, places in pending:
@@ -60,8 +48,7 @@ def included_by(source: str, folders: Sequence[str]) -> Included | None:
             if name is None:
                 return None
             found = [(place, path) for place in places if os.path.isfile(path := os.path.join(place, name))]
-            complete = complete and bool(found)
-            _feed(sha, name.encode(), str(len(found)).encode())
+            _feed(sha, name.encode(), str(len(found)).encode(), b"" if found else repr(of_missing()).encode())
             for place, path in ((place, os.path.realpath(path)) for place, path in found):
                 if path in seen:
                     continue
@@ -71,7 +58,7 @@ def included_by(source: str, folders: Sequence[str]) -> Included | None:
                 _feed(sha, content, toolkit or b"")
                 if toolkit is None:
                     pending.append((content.decode("latin-1"), (os.path.dirname(path), *folders)))
-    return Included(sha.hexdigest(), complete)
+    return sha.hexdigest()
 
 
 def header_versions(package: str) -> tuple[str, ...]:

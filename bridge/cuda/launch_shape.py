@@ -11,7 +11,6 @@ import numpy as np
 
 from bridge.errors import LaunchError
 from bridge.ffi.cuda.devices import Dimensions, Limits
-from bridge.kernel.arguments import Signature
 
 MOST = 2**31 - 1
 """The largest number of blocks in a dimension, and of anything else in a launch. No device has a higher limit."""
@@ -70,9 +69,9 @@ def launch_shape(
         )
     shared_bytes = _integer(name, "shared_mem", shared_mem, least=0)
     if launch_dims is None:
-        blocks, threads = _integers(name, "grid", grid, least=0), _integers(name, "block", block, least=1)
+        blocks, threads = integers(name, "grid", grid, least=0), integers(name, "block", block, least=1)
         return LaunchShape(_three(blocks), _three(threads), shared_bytes)
-    dims = _integers(name, "launch_dims", launch_dims, least=0, most=None)
+    dims = integers(name, "launch_dims", launch_dims, least=0, most=None)
     threads = _spread(_integer(name, "threads_per_block", threads_per_block, least=1), len(dims))
     blocks = tuple(-(-extent // size) for extent, size in zip(dims, threads, strict=True))
     if max(blocks) > MOST:
@@ -136,15 +135,17 @@ def check_alignment(name: str, alignment: Any) -> int:
     return int(alignment)
 
 
-def alignments(alignment: int, signature: Signature) -> tuple[int, ...]:
-    """The alignment of each array of a call, for :class:`~bridge.ffi.plans.device.DevicePlan`."""
-    return (alignment,) * len(signature.arrays) if alignment > 1 else ()
+def integers(
+    name: str, argument: str, value: Any, least: int, most: int | None = MOST, count: int = 3
+) -> tuple[int, ...]:
+    """An integer, or a sequence of up to ``count`` of them, that a user passes for an argument of a launch.
 
-
-def _integers(name: str, argument: str, value: Any, least: int, most: int | None = MOST) -> tuple[int, ...]:
+    Raises:
+        LaunchError: It is something else, or one of them is not from ``least`` to ``most``.
+    """
     values = tuple(value) if isinstance(value, Sequence) or np.ndim(value) == 1 else (value,)
-    if not 1 <= len(values) <= 3:
-        raise LaunchError(f"{name}: {argument} is {value!r}, expected one to three integers.")
+    if not 1 <= len(values) <= count:
+        raise LaunchError(f"{name}: {argument} is {value!r}, expected an int or a sequence of one to {count} ints.")
     for number in values:
         if isinstance(number, bool) or not hasattr(number, "__index__") or np.ndim(number):
             raise LaunchError(
@@ -157,7 +158,7 @@ def _integers(name: str, argument: str, value: Any, least: int, most: int | None
 
 
 def _integer(name: str, argument: str, value: Any, least: int) -> int:
-    numbers = _integers(name, argument, value, least)
+    numbers = integers(name, argument, value, least)
     if len(numbers) != 1:
         raise LaunchError(f"{name}: {argument} is {value!r}, expected one integer.")
     return numbers[0]

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -59,22 +59,6 @@ QUARTER = 4
 """Divides a number of elements: for the upper quartile, and for the elements that rule 2 permits."""
 
 _finfo: Any = jnp.finfo  # has no type annotations
-
-
-class Difference(NamedTuple):
-    """How results differ from a reference. The attributes are NumPy or JAX arrays, like the results.
-
-    Attributes:
-        wrong: True for each element that is not accepted.
-        error: The absolute difference of each element; 0 where a side is NaN or infinite.
-        magnitude: The absolute value of each element of the reference; 0 where a side is NaN or infinite.
-        typical: The upper quartile of the magnitudes that are not zero: a scalar; 0 if there are none.
-    """
-
-    wrong: Any
-    error: Any
-    magnitude: Any
-    typical: Any
 
 
 def check_rtol(rtol: Any, name: str) -> None:
@@ -101,15 +85,19 @@ def is_inexact(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
-def compare(xp: Any, got: Any, expected: Any, rtol: float) -> Difference:
-    """Compares a floating-point or complex result with its reference, by the rule of the module's docstring.
+def disagreeing(xp: Any, got: Any, expected: Any, argument_sizes: Sequence[int], rtol: float | None) -> tuple[Any, str]:
+    """The elements of a result that do not agree with its reference; and the rule in words if numbers are rounded.
 
     Args:
         xp: The module of the arrays: ``numpy`` or ``jax.numpy``. The arrays may be traced.
         got: A result that has at least one element.
         expected: Its reference, of the same shape and dtype.
-        rtol: The relative tolerance ``e``.
+        argument_sizes: The number of elements of each argument of the call.
+        rtol: Replaces the relative tolerance ``e`` of the module's docstring.
     """
+    if not is_inexact(got.dtype):
+        return got != expected, ""
+    allowed = default_rtol(got.dtype, argument_sizes) if rtol is None else rtol
     tiny = float(_finfo(got.dtype).smallest_normal)
     wide = jnp.promote_types(got.dtype, jnp.float32)
     got, expected = got.astype(wide), expected.astype(wide)
@@ -118,12 +106,11 @@ def compare(xp: Any, got: Any, expected: Any, rtol: float) -> Difference:
     error = xp.abs(xp.where(finite, got, 0) - xp.where(finite, expected, 0))
     magnitude = xp.abs(xp.where(finite, expected, 0))
     counted = finite & (magnitude > 0)
-    typical = _upper_quartile(xp, magnitude, counted)
-    far = error > rtol * xp.maximum(magnitude, typical) + tiny
-    relatively_far = counted & (error > rtol * magnitude + tiny)
+    far = error > allowed * xp.maximum(magnitude, _upper_quartile(xp, magnitude, counted)) + tiny
+    relatively_far = counted & (error > allowed * magnitude + tiny)
     too_many = _count(xp, relatively_far) > xp.maximum(_count(xp, counted) // QUARTER, 1)
     wrong = xp.where(finite, far | (relatively_far & too_many), ~same)
-    return Difference(wrong, error, magnitude, typical)
+    return wrong, f" (relative error above {allowed:.2g})"
 
 
 def _same(xp: Any, got: Any, expected: Any) -> Any:
@@ -156,32 +143,15 @@ def disagreement(
         rtol: Replaces the relative tolerance ``e`` of the module's docstring.
     """
     for index, (result, reference) in enumerate(zip(results, references, strict=True)):
-        wrong = _disagreement(np.asarray(result), np.asarray(reference), argument_sizes, rtol)
-        if wrong is not None:
-            return f"result {index}: {wrong}"
+        got, expected = np.asarray(result), np.asarray(reference)
+        if got.shape != expected.shape or got.dtype != expected.dtype:
+            return f"result {index}: {got.dtype}{list(got.shape)}, expected {expected.dtype}{list(expected.shape)}"
+        if not got.size:
+            continue
+        with np.errstate(all="ignore"):
+            wrong, rule = disagreeing(np, got, expected, argument_sizes, rtol)
+        if wrong.any():
+            at = np.unravel_index(np.argmax(wrong), got.shape)
+            where = f"the first at {[int(each) for each in at]}: {got[at]}, expected {expected[at]}"
+            return f"result {index}: {int(wrong.sum())} of {got.size} elements differ, {where}{rule}"
     return None
-
-
-def _disagreement(got: Any, expected: Any, argument_sizes: Sequence[int], rtol: float | None) -> str | None:
-    if got.shape != expected.shape or got.dtype != expected.dtype:
-        return f"{got.dtype}{list(got.shape)}, expected {expected.dtype}{list(expected.shape)}"
-    if not got.size:
-        return None
-    if not is_inexact(got.dtype):
-        return _worst(got != expected, got, expected, "differs")
-    allowed = default_rtol(got.dtype, argument_sizes) if rtol is None else rtol
-    with np.errstate(all="ignore"):
-        found = compare(np, got, expected, allowed)
-        special = found.wrong & ~(np.isfinite(got) & np.isfinite(expected))
-        if special.any():
-            return _worst(special, got, expected, "NaN or infinity on one side")
-        share = found.error / np.maximum(found.magnitude, float(_finfo(got.dtype).smallest_normal))
-    return _worst(found.wrong, got, expected, f"relative error above {allowed:.2g}", share)
-
-
-def _worst(wrong: Any, got: Any, expected: Any, what: str, error: Any = 1) -> str | None:
-    if not wrong.any():
-        return None
-    place = np.unravel_index(np.argmax(np.where(wrong, error, -1)), got.shape)
-    where = f"[{', '.join(map(str, place))}]" if got.ndim else "the only element"
-    return f"{what} at {where}: {got[place]}, expected {expected[place]} ({int(wrong.sum())} of {got.size} elements)"

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bridge.debug.agreement import compare, default_rtol, is_inexact
+from bridge.debug.agreement import disagreeing, is_inexact
 from bridge.debug.findings import Findings, after, kept, type_text
 from bridge.debug.mode import Mode
 from bridge.errors import DebugError
@@ -111,7 +111,7 @@ def _check_outputs(
             ),
         )
         findings.add(
-            _disagree(other, one, sizes, rtol)[0] & ~unwritten,
+            disagreeing(jnp, other, one, sizes, rtol)[0] & ~unwritten,
             lambda many, where, a, b, what=what: (
                 f"the kernel {call.name} gave {many} {what} other values when the output held other ones before, "
                 f"{where}: {a} and {b}; it reads what it has not written, or is not deterministic"
@@ -145,7 +145,7 @@ def check_reference(
     for index, (got, right) in enumerate(zip(results, expected, strict=True)):
         if got.size:
             what = f"of output {index} ({type_text(got)})"
-            wrong, limit = _disagree(got, right, sizes, mode.rtol)
+            wrong, limit = disagreeing(jnp, got, right, sizes, mode.rtol)
             findings.add(
                 wrong,
                 lambda many, where, got, right, what=what, limit=limit: (
@@ -154,14 +154,6 @@ def check_reference(
                 got,
                 right,
             )
-
-
-def _disagree(got: Any, expected: Any, sizes: Sequence[int], rtol: float | None) -> tuple[Any, str]:
-    """The wrong elements, and the rule in words if numbers are rounded."""
-    if not is_inexact(got.dtype):
-        return got != expected, ""
-    allowed = default_rtol(got.dtype, sizes) if rtol is None else rtol
-    return compare(jnp, got, expected, allowed).wrong, f" (relative error above {allowed:.2g})"
 
 
 def check_nan(findings: Findings, args: Sequence[Any], results: Sequence[Any]) -> None:

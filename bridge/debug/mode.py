@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 
@@ -113,19 +114,13 @@ def debug_mode(
     """
     if not isinstance(reference, bool | str):
         raise SignatureError(f"debug_mode got reference={reference!r}, expected True, False or the name of a backend.")
-    for name, value in (("outputs", outputs), ("inputs", inputs), ("nan", nan), ("bounds", bounds)):
+    checks = dict[str, Any](outputs=outputs, inputs=inputs, nan=nan, bounds=bounds)
+    for name, value in checks.items():
         if not isinstance(value, bool):
             raise SignatureError(f"debug_mode got {name}={value!r}, expected True or False.")
     check_rtol(rtol, "debug_mode")
-    mode = Mode(
-        outputs=outputs,
-        inputs=inputs,
-        reference=REFERENCE_BACKEND if reference is True else reference or None,
-        nan=nan,
-        rtol=rtol,
-        bounds=bounds,
-    )
-    with using(mode):
+    backend = REFERENCE_BACKEND if reference is True else reference or None
+    with using(Mode(**checks, reference=backend, rtol=rtol)):
         yield
     kept.raise_all()
 

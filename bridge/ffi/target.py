@@ -15,16 +15,14 @@ import ctypes
 import hashlib
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 from jax.export import DisabledSafetyCheck
-from jaxlib.version import __version__ as jaxlib_version
 
-from bridge.errors import AbiWarning, BridgeError, ForkedProcessError
-from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, NEWEST, VERSION, header
+from bridge.errors import BridgeError, ForkedProcessError
+from bridge.ffi.native.abi import ERROR, EXTENSION, FRAME, METADATA, VERSION, header
 from bridge.ffi.native.addresses import NativeTable, Trampoline, c_function, words_at
 from bridge.ffi.native.exception_text import create_error, error_code
 
@@ -308,8 +306,7 @@ def _become_child() -> None:
             target._kernels.table.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_become_child)
+os.register_at_fork(after_in_child=_become_child)
 
 
 def require_own_process(name: str) -> None:
@@ -338,12 +335,3 @@ def export_checks() -> tuple[DisabledSafetyCheck, ...]:
     whose code cannot be in the program, as a callable's, is defined there with the same wrapper and versions.
     """
     return tuple(DisabledSafetyCheck.custom_call(target.name) for target in TARGETS)
-
-
-if (VERSION.MAJOR, VERSION.MINOR) > NEWEST:
-    warnings.warn(
-        f"jaxlib {jaxlib_version} has the XLA FFI {VERSION.MAJOR}.{VERSION.MINOR}, and this version of kernel-bridge "
-        f"was tested with {NEWEST[0]}.{NEWEST[1]} at most. If kernels fail or are wrong, install an older one.",
-        AbiWarning,
-        stacklevel=2,
-    )

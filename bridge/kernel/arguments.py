@@ -319,18 +319,30 @@ class OutputsOf:
             SignatureError: The function takes another number of inputs, raises an exception, or returns a value that
                 cannot be passed as ``outs``.
         """
-        given = f"outs, a function of the inputs ({place_of(self.function)})"
-        try:
-            outs = self.function(*inputs)
-        except (BridgeError, Warning):
-            raise
-        except Exception as error:
-            raise SignatureError(
-                f"{name}: {given}, raised {type(error).__name__}: {error}. It was called with "
-                f"{', '.join(f'{each.dtype}{list(each.shape)}' for each in inputs) or 'nothing'}; it gets the shapes "
-                "and dtypes of the inputs, and no values."
-            ) from error
-        return Outputs.of(outs, name)
+        given = ", ".join(f"{each.dtype}{list(each.shape)}" for each in inputs) or "nothing"
+        gets = f"It was called with {given}; it gets the shapes and dtypes of the inputs, and no values."
+        says = f"{name}: outs, a function of the inputs ({place_of(self.function)}),"
+        return Outputs.of(asked(self.function, inputs, says, gets), name)
+
+
+def asked(function: Callable[..., Any], args: Sequence[Any], says: str, gets: str) -> Any:
+    """What a function of the user returns, which describes a call.
+
+    Args:
+        function: The function.
+        args: Its arguments.
+        says: How an error begins, if the function raises one.
+        gets: What the function gets, for the error.
+
+    Raises:
+        SignatureError: The function raised an exception.
+    """
+    try:
+        return function(*args)
+    except (BridgeError, Warning):
+        raise
+    except Exception as error:
+        raise SignatureError(f"{says} raised {type(error).__name__}: {error}. {gets}") from error
 
 
 def outputs_of(outs: Any, name: str) -> Outputs | OutputsOf:

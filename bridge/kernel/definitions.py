@@ -66,13 +66,49 @@ class KernelCall(Call):
     signature: Signature
     settings: Hashable
 
+    @classmethod
+    def of(
+        cls,
+        language: NativeLanguage[Any, Any],
+        definition: Definition,
+        options: Any,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        aliases: tuple[tuple[int, int], ...],
+        name: str = "",
+        **more: Any,
+    ) -> KernelCall:
+        """A call of a kernel that is made now.
+
+        Args:
+            language: The language of the kernel.
+            definition: The kernel.
+            options: Its options.
+            inputs: Anything with shape and dtype, for each input.
+            outputs: The same for each output, hidden ones included.
+            aliases: Pairs of input and output that share a buffer. The kernel may write to these inputs.
+            name: The kernel, for errors, if not as in the definition.
+            **more: Other attributes of a :class:`~bridge.ffi.kernel_call.Call`.
+
+        Raises:
+            SignatureError: An extent is symbolic, but the kernel is compiled for extents.
+            BridgeError: The language refuses the call.
+        """
+        name, writable = name or definition.name, {index for index, _ in aliases}
+        signature = Signature.of(name, inputs, outputs, writable, with_extents=language.with_extents)
+        language.check(definition, options, signature)
+        return cls(
+            name, tuple((spec.shape, spec.dtype) for spec in outputs), aliases, language=language,
+            definition=definition, options=options, signature=signature, settings=language.settings(definition), **more,
+        )  # fmt: skip
+
     @property
     def platforms(self) -> tuple[str, ...]:
         return tuple(self.language.row.platforms)
 
     @property
     def derivative_advice(self) -> str:
-        return self.language.derivative_advice(self.definition, self.options)
+        return self.language.derivative_advice
 
     def check_export(self, platform: str) -> None:
         """Raises BridgeError if the kernel's code is only in this process, for a language that refuses to export it."""
@@ -251,10 +287,8 @@ def _undefined(language: NativeLanguage[Any, Any] | None, description: _Descript
             f"Call {maker} on the same kernel (same code, constants, options and versions, on the same kind of "
             "processor) before running this program."
         )
-    kind = f"{description.language} kernel" if language is None else language.kernel_kind
-    return BridgeError(
-        f"this program calls the {kind} {description.name!r}, which this process has not defined. {advice}{why}"
-    )
+    what = f"{description.language} kernel {description.name!r}"
+    return BridgeError(f"this program calls the {what}, which this process has not defined. {advice}{why}")
 
 
 DEFINITIONS = Definitions()

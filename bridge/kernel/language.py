@@ -19,6 +19,7 @@ from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import Target
 from bridge.kernel.arguments import Signature
+from bridge.kernel.references import place_of
 from bridge.table import Language
 
 Plan = HostPlan | DevicePlan
@@ -73,6 +74,9 @@ class Compiled:
             self.identity = hashlib.sha256(code.encode() if isinstance(code, str) else code).hexdigest()
 
 
+CodeT = TypeVar("CodeT")
+
+
 @dataclass(frozen=True, eq=False)
 class Definition:
     """One kernel as its user defined it. Subclasses add the source that they compile.
@@ -89,7 +93,7 @@ class Definition:
     function: Callable[..., Any] = field(repr=False)
     source_function: FunctionType | None = field(repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
-    _compiled: dict[Any, Compiled] = field(default_factory=dict, init=False, repr=False)
+    _compiled: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()  # a kernel that holds it may be pickled; another process makes its own
@@ -98,13 +102,12 @@ class Definition:
     def place(self) -> str:
         """File and line of the Python source, for errors."""
         assert self.source_function is not None
-        code = self.source_function.__code__
-        return f"{code.co_filename}:{code.co_firstlineno}"
+        return place_of(self.source_function)
 
-    def compiled(self, key: Any, compile_now: Callable[[], Compiled]) -> Compiled:
-        """The compiled kernel for a key, compiled once. Threads that need the same one wait for it."""
+    def compiled(self, key: Any, compile_now: Callable[[], CodeT]) -> CodeT:
+        """What is compiled of the kernel for a key, once. Threads that need the same one wait for it."""
         with self._lock:
-            known = self._compiled.get(key)
+            known: CodeT | None = self._compiled.get(key)
             if known is None:
                 known = self._compiled[key] = compile_now()
             return known
@@ -128,7 +131,6 @@ class NativeLanguage(abc.ABC, Generic[DefinitionT, OptionsT]):
 
     Attributes:
         row: Its name and its platforms, and the public function that wraps its kernels.
-        kernel_kind: How errors call one of its kernels, such as "Numba kernel".
         compiler: How errors call its compiler, such as "Numba's CPU target".
         options_type: Type of the options.
         dtypes: Names of the dtypes that its kernels take; None if only the compiler knows them.
@@ -138,16 +140,17 @@ class NativeLanguage(abc.ABC, Generic[DefinitionT, OptionsT]):
             Other kernels are compiled when JAX lowers the call.
         local_kernels: Why a kernel whose code only this process has cannot be exported, and what to do. By default it
             can: the program runs in this process.
+        derivative_advice: Tells the user, in an error, how to attach a derivative to a kernel that has none.
     """
 
     row: Language = field(kw_only=False)
-    kernel_kind: str
     compiler: str
     options_type: type[OptionsT]
     dtypes: tuple[str, ...] | None = None
     with_extents: bool = True
     compiles_when_traced: bool = True
     local_kernels: str | None = None
+    derivative_advice: str = ATTACH_A_RULE
 
     @property
     def name(self) -> str:
@@ -186,7 +189,3 @@ class NativeLanguage(abc.ABC, Generic[DefinitionT, OptionsT]):
                     else f"Supported are {', '.join(self.dtypes)}."
                 )
                 raise KernelCompileError(f"{definition.name}: {self.compiler} has no {array.dtype} arrays. {cure}")
-
-    def derivative_advice(self, definition: DefinitionT, options: OptionsT) -> str:
-        """Tells the user, in an error, how to attach a derivative to a kernel that has none."""
-        return ATTACH_A_RULE

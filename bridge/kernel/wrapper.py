@@ -20,7 +20,6 @@ from bridge.ffi.native.addresses import check_count
 from bridge.kernel.arguments import (
     Outputs,
     OutputsOf,
-    Signature,
     check_aliased_types,
     check_aliases,
     check_arrays,
@@ -99,7 +98,6 @@ def wrap(
     declared = outputs_of(outs, name)
     check_vmap_method(vmap_method, name)
     aliases = check_aliases(input_output_aliases, name)
-    writable = frozenset(index for index, _ in aliases)
     parameters, variadic = _input_names(definition, declared)
 
     def call(*args: Any, **keywords: Any) -> Any:
@@ -111,21 +109,8 @@ def wrap(
         _check_counts(definition, len(inputs), len(outputs.specs))
         outputs.check_precision(name)
         check_aliased_types(aliases, inputs, outputs.specs, name)
-        signature = Signature.of(name, inputs, outputs.specs, writable, with_extents=language.with_extents)
-        language.check(definition, options, signature)
-        made = KernelCall(
-            name,
-            tuple((spec.shape, spec.dtype) for spec in outputs.specs),
-            aliases,
-            vmap_method,
-            bool(has_side_effect),
-            checks=kernel_checks(),
-            language=language,
-            definition=definition,
-            options=options,
-            signature=signature,
-            settings=language.settings(definition),
-        )
+        how = dict[str, Any](vmap_method=vmap_method, has_side_effect=bool(has_side_effect), checks=kernel_checks())
+        made = KernelCall.of(language, definition, options, inputs, outputs.specs, aliases, **how)
         made = made.with_hidden_outputs(inputs)
         if not has_side_effect:
             _check_stores(definition, made, len(inputs))
@@ -162,20 +147,16 @@ def _check_counts(definition: Definition, input_count: int, output_count: int) -
     Raises:
         SignatureError: There are too many or too few.
     """
-    parameters = inspect.signature(definition.function).parameters
-    variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values())
-    required = sum(
-        parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
-        for parameter in parameters.values()
-    )
-    given = input_count + output_count
-    if given < required or (given > len(parameters) and not variadic):
+    signature, given = inspect.signature(definition.function), input_count + output_count
+    try:
+        signature.bind(*range(given))
+    except TypeError as error:
         raise SignatureError(
-            f"{definition.name}({', '.join(parameters)}) got {input_count} inputs and has {output_count} outputs "
-            f"declared in outs, {given} arrays in all, expected {required if given < required else len(parameters)}. "
-            "Pass one array for each input, and declare one output in outs for each output parameter. A kernel returns "
-            "nothing: it has a parameter for each output, after the inputs, and writes to it, as out[i] = x[i]."
-        )
+            f"{definition.name}({', '.join(signature.parameters)}) got {input_count} inputs and has {output_count} "
+            f"outputs declared in outs, {given} arrays in all: {error}. Pass one array for each input, and declare one "
+            "output in outs for each output parameter. A kernel returns nothing: it has a parameter for each output, "
+            "after the inputs, and writes to it, as out[i] = x[i]."
+        ) from None
     check_count(definition.name, given)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from bridge.cuda.carried_cubins import Cubin, launch_of_words
 from bridge.cuda.cubins import CubinLanguage, Launched, Number
 from bridge.cuda.includes import header_versions, included_by
-from bridge.cuda.launch_shape import alignments, check_alignment, launch_shape
+from bridge.cuda.launch_shape import check_alignment, launch_shape
 from bridge.errors import KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.ffi.plans.device import Launch, Patch
@@ -108,7 +108,7 @@ def cuda_raw_kernel(
         raise SignatureError(f"{name}: scalars is {scalars!r}, expected a sequence of NumPy scalars.")
     values = tuple(_scalar(name, index, value) for index, value in enumerate(scalars))
     shape = launch_shape(name, grid, block, launch_dims, threads_per_block, shared_mem)
-    cpp_options = CppOptions(shape, values, check_alignment(name, alignment))
+    cpp_options = CppOptions(shape, check_alignment(name, alignment), values)
     return wrap(LANGUAGE, definition, cpp_options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
@@ -117,11 +117,9 @@ class CppOptions(Launched, frozen=True):
 
     Attributes:
         scalars: The parameters after the arrays.
-        alignment: Bytes of which the address of each array must be a multiple.
     """
 
-    scalars: tuple[Number, ...]
-    alignment: int = 1
+    scalars: tuple[Number, ...] = ()
 
 
 class MachineCode(NamedTuple):
@@ -151,7 +149,6 @@ class CppDefinition(Definition):
     source: str = field(repr=False)
     options: tuple[tuple[str, Any], ...]
     code: str | None = field(repr=False)
-    _machine_code: dict[str, MachineCode] = field(default_factory=dict, init=False, repr=False)
 
     def compile(self, architecture: str) -> MachineCode:
         """The machine code for an architecture, such as ``"sm_90"``.
@@ -159,11 +156,7 @@ class CppDefinition(Definition):
         Raises:
             KernelCompileError: NVRTC refuses the source or the options, or a file that the source includes has changed.
         """
-        with self._lock:
-            known = self._machine_code.get(architecture)
-            if known is None:
-                known = self._machine_code[architecture] = _compile(self, architecture)
-            return known
+        return self.compiled(architecture, lambda: _compile(self, architecture))
 
 
 def define(source: str, name: str, options: tuple[tuple[str, Any], ...]) -> CppDefinition:
@@ -183,12 +176,10 @@ def _code(source: str, name: str, options: tuple[tuple[str, Any], ...]) -> str |
     folders = _listed(given.get("include_path"))
     first = "".join(f'#include "{file}"\n' for file in _listed(given.get("pre_include")))
     here = os.path.dirname(given.get("name") or "") or os.curdir
-    included = included_by(first + source, [here, *folders, *_toolkit_folders()])
-    if included is None:
-        return None
-    versions = None if included.is_complete else header_versions("cuda-core")
+    versions = functools.partial(header_versions, "cuda-core")
+    included = included_by(first + source, [here, *folders, *_toolkit_folders()], versions)
     passed = tuple((option, value) for option, value in options if option not in _PLACES)
-    return repr((source, name, passed, included.digest, versions))
+    return included and repr((source, name, passed, included))
 
 
 def _listed(value: Any) -> tuple[str, ...]:
@@ -228,13 +219,11 @@ class _CudaCpp(CubinLanguage[CppDefinition, CppOptions]):
             code = definition.compile(f"sm_{capability}")
             return Cubin(code.content, code.symbol, launch_of(definition.name, options, signature, code.is_cooperative))
 
-        aligned = alignments(options.alignment, signature)
-        return self.compiled(definition, options, definition.code, cubin, aligned)
+        return self.compiled(definition, options, definition.code, cubin, options.alignments(signature))
 
 
 LANGUAGE = _CudaCpp(
     LANGUAGES["cuda_raw"],
-    kernel_kind="CUDA C++ kernel",
     compiler="NVRTC",
     options_type=CppOptions,
     dtypes=DTYPES,

@@ -187,7 +187,6 @@ def launch_of(definition: CutileDefinition, options: Launched, signature: Signat
 
 LANGUAGE = _Cutile(
     LANGUAGES["cutile"],
-    kernel_kind="cuTile kernel",
     compiler="cuTile",
     options_type=Launched,
     dtypes=tuple(TYPES),

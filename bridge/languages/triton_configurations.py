@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bridge.errors import KernelTypeError, SignatureError
+from bridge.kernel.arguments import asked
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas")
 """What a configuration sets besides parameters of the kernel, as arguments of :func:`bridge.triton_kernel`."""
@@ -79,13 +80,9 @@ def resolved(kernel: Any, values: Mapping[str, Any], config: Any) -> tuple[Any, 
         else:
             for each, heuristic in kernel.values.items():
                 if each not in given:
-                    try:
-                        given[each] = heuristic(dict.fromkeys(kernel.arg_names, _ARRAY) | given)
-                    except Exception as error:
-                        raise SignatureError(
-                            f"{name}: the heuristic of {each!r} raised {type(error).__name__}: {error}. It gets the "
-                            f"values that are passed by name, and of arrays only whether they are None. Pass {each}=..."
-                        ) from error
+                    known, says = dict.fromkeys(kernel.arg_names, _ARRAY) | given, f"{name}: the heuristic of {each!r}"
+                    gets = "It gets the values that are passed by name, and of arrays only whether they are None."
+                    given[each] = asked(heuristic, (known,), says, f"{gets} Pass {each}=...")
         kernel = kernel.fn
     if config is not None:
         raise SignatureError(

@@ -316,7 +316,6 @@ def launch_of(definition: TritonDefinition, options: Launched, compiled: Any) ->
 
 LANGUAGE = _Triton(
     LANGUAGES["triton"],
-    kernel_kind="Triton kernel",
     compiler="Triton",
     options_type=Launched,
     dtypes=tuple(TYPES),

@@ -16,10 +16,9 @@ from bridge.compat.cpython import C_FUNCTION
 from bridge.compat.tvm_ffi import library, raised
 from bridge.errors import KernelTypeError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.native.addresses import c_function, emit_word, keep
+from bridge.ffi.native.addresses import assembled, c_function, emit_word, keep
 from bridge.ffi.native.call_frame import DEVICE_WORD, STREAM_WORD
 from bridge.ffi.native.exception_text import create_error
-from bridge.ffi.native.object_code import assembled
 from bridge.ffi.plans.host import HostPlan
 from bridge.kernel.arguments import ArrayType, Signature
 from bridge.kernel.definitions import DEFINITIONS
@@ -161,7 +160,6 @@ class _TvmLanguage(NativeLanguage[TvmDefinition, NativeOptions]):
 
 LANGUAGE = _TvmLanguage(
     LANGUAGES["tvm_ffi"],
-    kernel_kind="TVM-FFI function",
     compiler="TVM-FFI",
     options_type=NativeOptions,
     local_kernels="it is an object of this process. Pass the function __tvm_ffi_NAME of its library, from ctypes.",

@@ -6,8 +6,8 @@ import json
 import re
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
 
 import jax
 
@@ -15,7 +15,8 @@ from bridge.errors import SignatureError
 from bridge.operator.operator_call import Parameters
 
 
-class Question(NamedTuple):
+@dataclass(frozen=True)
+class Question:
     """The calls that a choice counts for. It is text, so that all processes mean the same.
 
     Attributes:
@@ -118,14 +119,8 @@ in_force = jax.make_user_context(())
 so that no program is used under other choices than its own."""
 
 
-class _Entered(threading.local):
-    """The contexts that a thread is in."""
-
-    def __init__(self) -> None:
-        self.contexts: list[Any] = []
-
-
-_entered = _Entered()
+_thread = threading.local()
+"""Has the contexts that a thread is in."""
 
 
 @dataclass(frozen=True)
@@ -148,24 +143,18 @@ class Choices:
     def __enter__(self) -> Self:
         context = in_force((*self.tunings, *in_force.value))
         context.__enter__()
-        _entered.contexts.append(context)
+        vars(_thread).setdefault("contexts", []).append(context)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _entered.contexts.pop().__exit__(*exception)
+        _thread.contexts.pop().__exit__(*exception)
 
     def dumps(self) -> str:
         """The choices as JSON, to keep in a file. Times are left out, so equal choices are equal text."""
         rows = [
-            {
-                "operator": each.question.operator,
-                "arguments": each.question.arguments,
-                "results": each.question.results,
-                "parameters": dict(each.question.parameters),
-                "platform": each.platform,
-                "device_kind": each.device_kind,
-                "backend": each.backend,
-            }
+            asdict(each.question)
+            | {"parameters": dict(each.question.parameters)}
+            | {name: getattr(each, name) for name in ("platform", "device_kind", "backend")}
             for each in self.tunings
         ]
         return json.dumps({"choices": rows}, indent=2) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -23,6 +23,7 @@ Generator = Callable[..., Callable[..., Any]]
 Rule = Callable[..., Any]
 
 
+@dataclass(frozen=True)
 class Parameters:
     """Static keyword parameters. Hashable, and equal only if one program is right for both.
 
@@ -39,24 +40,13 @@ class Parameters:
         items: Pairs of name and value, sorted by name.
     """
 
-    __slots__ = ("_content", "_hash", "items")
+    values: InitVar[Mapping[str, Any]]
+    items: tuple[tuple[str, Any], ...] = field(init=False, compare=False)
+    _content: tuple[Any, ...] = field(init=False, repr=False)
 
-    def __init__(self, values: Mapping[str, Any]):
-        self.items: tuple[tuple[str, Any], ...] = tuple(sorted(values.items(), key=lambda item: item[0]))
-        self._content = tuple([(name, content_of(value)) for name, value in self.items])
-        self._hash = hash(self._content)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Parameters) and self._hash == other._hash and self._content == other._content
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __repr__(self) -> str:
-        return f"Parameters({dict(self.items)!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Parameters, (dict(self.items),)
+    def __post_init__(self, values: Mapping[str, Any]) -> None:
+        items = tuple(sorted(values.items(), key=lambda item: item[0]))
+        vars(self).update(items=items, _content=tuple([(name, content_of(value)) for name, value in items]))
 
 
 def content_of(value: Any) -> Hashable:

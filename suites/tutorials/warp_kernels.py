@@ -343,8 +343,9 @@ message_of(bridge.DifferentiationError, lambda: jax.grad(jax.grad(lambda x: soft
 # The adjoint follows a thread backwards without a record of it. To find the numbers it needs, it repeats the
 # statements of the kernel, except loops whose length is known only when they run. So in the body of a kernel such a
 # loop may add up numbers. A maximum, a product or any other value that the loop carries may have a wrong derivative,
-# and so may everything but a sum that is computed from it. Such a gradient is refused. `row_ranges` is such a kernel.
-# With `enable_backward=True` you get Warp's gradient; compare it with finite differences before you rely on it:
+# and so may everything but a sum that is computed from it. So the gradient of a kernel with such a loop is refused.
+# With `enable_backward=True` you get Warp's gradient; compare it with finite differences before you rely on it. That of
+# `row_ranges` is wrong:
 
 # %%
 highest = jax_kernel(row_ranges, num_outputs=2, launch_dims=4, output_dims=4)
@@ -374,7 +375,7 @@ def row_norms(x: wp.array2d(dtype=float), norm: wp.array(dtype=float)):
     norm[row] = wp.sqrt(sum_of_squares(x, row))
 
 
-norms = jax_kernel(row_norms, launch_dims=4)
+norms = jax_kernel(row_norms, launch_dims=4, output_dims=4, enable_backward=True)
 check_grads(lambda x: norms(x)[0], (table[:4],), 1, ["rev"], rtol=0.02, atol=0.02)
 norm_bar = jax.grad(lambda x: norms(x)[0].sum())(table[:4])
 np.testing.assert_allclose(norm_bar, table[:4] / norms(table[:4])[0][:, None], rtol=1e-5)
@@ -512,11 +513,10 @@ def propagate(
 
 
 def propagate_warp(outs):
-    kernel = jax_kernel(propagate, in_out_argnames=["current"])
-
     def call(weights, targets, starts, spiked):
-        initial = jnp.zeros(outs[0].shape, outs[0].dtype)
-        return kernel(weights, targets, starts, spiked, initial, launch_dims=spiked.shape)
+        # The loop only adds up, so its gradient is right.
+        kernel = jax_kernel(propagate, launch_dims=spiked.shape, in_out_argnames=["current"], enable_backward=True)
+        return kernel(weights, targets, starts, spiked, jnp.zeros(outs[0].shape, outs[0].dtype))
 
     return call
 

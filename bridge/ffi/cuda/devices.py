@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import jax
-
-from bridge.errors import LaunchError
 
 Dimensions = tuple[int, int, int]
 """Extents in x, y and z."""
@@ -29,30 +26,6 @@ class Limits:
     block: Dimensions = (1024, 1024, 64)
     grid: Dimensions = (2**31 - 1, 65535, 65535)
     shared_bytes: int = 49152
-
-
-def check_cooperative(name: str, grid: Dimensions, most_blocks: int) -> None:
-    """Checks a cooperative launch, whose blocks wait for each other and so must all run at once.
-
-    Args:
-        name: The kernel, for errors.
-        grid: Blocks in x, y, z.
-        most_blocks: How many blocks of this kernel run at once on the device; 0 if it has no cooperative launches.
-
-    Raises:
-        LaunchError: There are more blocks.
-    """
-    blocks = math.prod(grid)
-    if blocks > most_blocks:
-        cure = (
-            "Launch at most so many, and let each thread handle several elements."
-            if most_blocks
-            else "Use a GPU that has cooperative launches, or a kernel that does not synchronise its grid."
-        )
-        raise LaunchError(
-            f"{name} synchronises its whole grid, so its {blocks} blocks must all run at once, but on this device at "
-            f"most {most_blocks} of them do. {cure}"
-        )
 
 
 def local_ordinals() -> list[int]:

@@ -22,12 +22,11 @@ def library() -> ctypes.CDLL:
     Raises:
         PlatformError: This machine has none.
     """
-    for name in ("libcuda.so.1", "libcuda.so"):
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise PlatformError("the CUDA driver library could not be loaded. Install the NVIDIA driver to run CUDA kernels.")
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        what = "the CUDA driver library could not be loaded. Install the NVIDIA driver to run CUDA kernels."
+        raise PlatformError(what) from error
 
 
 def error_text(status: int) -> str:

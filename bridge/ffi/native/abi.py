@@ -154,9 +154,6 @@ def _offset(struct: str, name: str, field: str | int) -> int:
 
 VERSION = constants("Version", MAJOR=header.major, MINOR=header.minor)
 
-NEWEST = (0, 5)
-"""The newest version that the bridge was tested with."""
-
 FRAME = _offsets(
     "XLA_FFI_CallFrame",
     SIZE="struct_size", EXTENSION="extension_start", API="api", CONTEXT="ctx", STAGE_BYTE="stage",

@@ -1,6 +1,6 @@
-"""Fills memory that native code reads, and emits code that reads it.
+"""Fills memory that native code reads, emits code that reads it, and loads code.
 
-It holds words, texts, the arrays of a plan, a hash table, and functions whose code is set later.
+It holds words, texts, the arrays of a plan, a hash table, object code, and functions whose code is set later.
 """
 
 from __future__ import annotations
@@ -106,6 +106,12 @@ def emit_extents(
     return [emit_word(builder, dims, builder.add(batch_rank, word(axis))) for axis in range(rank)]
 
 
+CONTEXT = "bridge_context"
+"""The variable in object code that holds the address of the words which native code reads as its context."""
+
+ENTRY = "bridge_entry"
+"""The function in object code that is called."""
+
 EMPTY = 0
 """The key of an empty slot."""
 
@@ -173,6 +179,44 @@ def _write(block: ctypes.Array[ctypes.c_int64], key: int, value: int) -> None:
     block[at] = key
 
 
+class LoadedObject:
+    """Object code in memory, which lives as long as the Python object.
+
+    Args:
+        content: What LLVM emitted for a processor of this kind. It does not check it: other bytes may end the process.
+        entry: The function to call.
+    """
+
+    def __init__(self, content: bytes, entry: str = ENTRY):
+        module = binding.parse_assembly(f'target triple = "{binding.get_process_triple()}"')
+        self._engine = binding.create_mcjit_compiler(module, _machine())  # its own, so no name is taken
+        self._engine.add_object_file(binding.ObjectFileRef.from_data(content))
+        self._engine.finalize_object()
+        self.address = int(self._engine.get_function_address(entry))
+
+    def set_context(self, words: int) -> None:
+        """Sets the address of the words of the function's context."""
+        variable = int(self._engine.get_global_value_address(CONTEXT))
+        ctypes.c_int64.from_address(variable).value = words
+
+
+def _machine() -> binding.TargetMachine:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding.Target.from_default_triple().create_target_machine()
+
+
+def assembled(code: str) -> LoadedObject:
+    """A native function in memory, from LLVM code that defines it as ``bridge_entry`` and refers to nothing outside."""
+    context = binding.create_context()  # its own: Numba's modules share another
+    module = binding.parse_assembly(code, context)
+    try:
+        return LoadedObject(_machine().emit_object(module))
+    finally:
+        module.close()
+        context.close()
+
+
 class Trampoline:
     """Machine code ``int64_t f(int64_t)`` at a fixed address that calls the function set by :meth:`point_at`.
 
@@ -181,27 +225,16 @@ class Trampoline:
 
     def __init__(self, first: int):
         self._cell = (ctypes.c_int64 * 1)(first)
-        self._owner, self.address = _compiled(ctypes.addressof(self._cell))
+        self._code = assembled(
+            f"""
+            define i64 @{ENTRY}(i64 %frame) {{
+              %function = load ptr, ptr inttoptr (i64 {ctypes.addressof(self._cell)} to ptr)
+              %error = tail call i64 %function(i64 %frame)
+              ret i64 %error
+            }}"""
+        )
+        self.address = self._code.address
 
     def point_at(self, function: int) -> None:
         """Makes calls from now on go to the function at this address."""
         self._cell[0] = function
-
-
-def _compiled(cell: int) -> tuple[Any, int]:
-    """The engine that keeps the code, and the code's address."""
-    word = ir.IntType(64)
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    module = ir.Module("bridge")
-    module.triple = binding.get_process_triple()
-    prototype = ir.FunctionType(word, [word])
-    function = ir.Function(module, prototype, "trampoline")
-    builder = ir.IRBuilder(function.append_basic_block())
-    held = builder.load(builder.inttoptr(word(cell), word.as_pointer()))
-    builder.ret(builder.call(builder.inttoptr(held, prototype.as_pointer()), function.args, tail=True))
-    machine = binding.Target.from_default_triple().create_target_machine()
-    parsed = binding.parse_assembly(str(module))
-    engine = binding.create_mcjit_compiler(parsed, machine)
-    engine.finalize_object()
-    return engine, int(engine.get_function_address("trampoline"))

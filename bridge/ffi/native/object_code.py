@@ -8,7 +8,6 @@ folder that cannot be used causes a warning.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import os
@@ -25,12 +24,11 @@ import llvmlite
 import numba
 import platformdirs
 from llvmlite import binding
-from numba.core.compiler_lock import global_compiler_lock
 
 from bridge.compat.numba import final_bitcode, machine_code, pass_builder
 from bridge.errors import AbiError, BridgeError
 from bridge.ffi.native.abi import read_header
-from bridge.ffi.native.words import CONTEXT
+from bridge.ffi.native.addresses import CONTEXT, ENTRY, LoadedObject
 
 VARIABLE = "KERNEL_BRIDGE_CACHE_DIR"
 """The environment variable with the folder for files that outlive a process; by default, one in the user's cache."""
@@ -38,7 +36,6 @@ VARIABLE = "KERNEL_BRIDGE_CACHE_DIR"
 KEPT = 64
 """Files that are kept: the latest ones."""
 
-_ENTRY = "bridge_entry"
 _FORMAT = "native-1"
 _DIGEST_BYTES = 32
 _ELSEWHERE = {"CACHE_DIR", "CACHE_LOCATOR_CLASSES", "NUM_THREADS", "NUMBA_NUM_THREADS", "NUMBA_DEFAULT_NUM_THREADS"}
@@ -62,31 +59,6 @@ def prepared(compile_now: Callable[[], Any], name: str | None = None) -> LoadedO
         if not outside:
             _write(path, code)
     return LoadedObject(code)
-
-
-class LoadedObject:
-    """Object code in memory, which lives as long as the Python object.
-
-    Args:
-        content: What :func:`emit_object` returned on a processor of this kind. LLVM does not check it: other bytes may
-            end the process.
-        entry: The function to call.
-    """
-
-    def __init__(self, content: bytes, entry: str = _ENTRY):
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        machine = binding.Target.from_default_triple().create_target_machine()
-        module = binding.parse_assembly(f'target triple = "{binding.get_process_triple()}"')
-        self._engine = binding.create_mcjit_compiler(module, machine)  # its own, so no name is taken
-        self._engine.add_object_file(binding.ObjectFileRef.from_data(content))
-        self._engine.finalize_object()
-        self.address = int(self._engine.get_function_address(entry))
-
-    def set_context(self, words: int) -> None:
-        """Sets the address of the words of the function's context."""
-        variable = int(self._engine.get_global_value_address(CONTEXT))
-        ctypes.c_int64.from_address(variable).value = words
 
 
 def require_processor(name: str, triple: str, features: Sequence[str]) -> None:
@@ -113,21 +85,13 @@ def taken_by(content: bytes) -> tuple[str, ...]:
     Raises:
         BridgeError: It is no object file of Linux, whose format this reads.
     """
-    if content[:5] != b"\x7fELF\x02" or content[5] != 1:
+    if content[:6] != b"\x7fELF\x02\x01":
         raise BridgeError("its machine code is no 64-bit object file of Linux")
-    headers, size, count = *struct.unpack_from("<Q", content, 40), *struct.unpack_from("<HH", content, 58)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", content, headers + size * index) for index in range(count)]
-    names = []
-    for _, kind, _, _, start, length, link, *_ in sections:
-        for at in range(start, start + length, _SYMBOL_BYTES) if kind == _SYMBOLS else ():
-            name, _, _, section = struct.unpack_from("<IBBH", content, at)
-            if name and section == 0:
-                first = sections[link][4] + name
-                names.append(content[first : content.index(b"\0", first)].decode())
+    sections = {each.name(): each.data() for each in binding.ObjectFileRef.from_data(content).sections()}
+    texts, symbols = sections[b".strtab"], struct.iter_unpack("<IBBHQQ", sections[b".symtab"])
+    starts = [start for start, _, _, section, _, _ in symbols if start and section == 0]
+    names = (texts[start : texts.index(b"\0", start)].decode() for start in starts)
     return tuple(name for name in names if name != "_GLOBAL_OFFSET_TABLE_")
-
-
-_SYMBOLS, _SYMBOL_BYTES = 2, 24  # the kind of a section, and the size of its entries
 
 
 def require_symbols(name: str, taken: Sequence[str]) -> None:
@@ -140,15 +104,6 @@ def require_symbols(name: str, taken: Sequence[str]) -> None:
     for each in taken:
         if not binding.address_of_symbol(each):
             raise BridgeError(f"this program holds code of {name} that calls {each}, which this process does not have.")
-
-
-def assembled(code: str) -> LoadedObject:
-    """A native function in memory, from LLVM code that defines it as ``bridge_entry`` and refers to nothing outside."""
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    with global_compiler_lock:  # Numba's modules and these share one LLVM context
-        machine = binding.Target.from_default_triple().create_target_machine()
-        return LoadedObject(machine.emit_object(binding.parse_assembly(code)))
 
 
 def emit_object(function: Any) -> tuple[bytes, tuple[str, ...]]:
@@ -166,10 +121,10 @@ def emit_object(function: Any) -> tuple[bytes, tuple[str, ...]]:
     context = binding.create_context()
     module = binding.parse_bitcode(final_bitcode(function), context)
     try:
-        module.get_function(function.native_name).name = _ENTRY
+        module.get_function(function.native_name).name = ENTRY
         for value in (*module.functions, *module.global_variables):
             if not value.is_declaration:
-                value.linkage = "external" if value.name in (_ENTRY, CONTEXT) else "internal"
+                value.linkage = "external" if value.name in (ENTRY, CONTEXT) else "internal"
         # Once all callees are internal, LLVM sees that they raise nothing, and drops the code for exceptions.
         builder = pass_builder()
         builder.getModulePassManager().run(module, builder)
@@ -235,8 +190,6 @@ def _digest(path: Path, code: bytes) -> bytes:
 
 def is_own(status: os.stat_result) -> bool:
     """Whether the file belongs to this user, and no other user can write to it."""
-    if not hasattr(os, "getuid"):
-        return True
     return status.st_uid in (os.getuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 

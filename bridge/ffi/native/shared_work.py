@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import warnings
 from typing import Any
 
 import numba
 from numba.core.types import int64
 
-from bridge.errors import AbiError, AbiWarning
-from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.object_code import LoadedObject, prepared
+from bridge.ffi.native.addresses import LoadedObject, c_function
+from bridge.ffi.native.object_code import prepared
 from bridge.ffi.native.words import (
     add_atomically,
     call,
@@ -54,17 +52,9 @@ def share_address() -> int:
     It calls ``run(data, part, first, last)`` for each part of the steps, ``last`` not included, and returns how many
     threads it asked for, the calling one included. It returns 0, and has done nothing, where XLA has no threads. There
     are at most ``threads`` parts, of which a thread of XLA may run several. With 0 there are some for each of them.
-
-    The address is 0 if the header of the installed jaxlib lacks what this needs. Then a warning says so.
     """
-    words = (ctypes.c_int64 * _CONTEXT_WORDS)()
-    try:
-        task, share = prepared(_compile_task, "bridge_task"), prepared(_compile_share, "bridge_share")
-    except AbiError as error:
-        text = f"parallel loops of Numba kernels and batches do not run on XLA's threads. {error}"
-        warnings.warn(text, AbiWarning, stacklevel=2)
-        return 0
-    c = ctypes.CDLL(None)
+    words, c = (ctypes.c_int64 * _CONTEXT_WORDS)(), ctypes.CDLL(None)
+    task, share = prepared(_compile_task, "bridge_task"), prepared(_compile_share, "bridge_share")
     for index, function in (
         (_ALLOCATE, c.malloc), (_FREE, c.free), (_YIELD, c.sched_yield), (_SLEEP, c.usleep),
         (_GET_ROUNDING, c.fegetenv), (_SET_ROUNDING, c.fesetenv),

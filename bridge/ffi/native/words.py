@@ -15,10 +15,7 @@ from numba.core.errors import RequireLiteralValue
 from numba.extending import intrinsic
 
 from bridge.ffi.native.abi import API, ERROR, FRAME
-from bridge.ffi.native.addresses import EMPTY, MASK, SLOT_WORDS, SLOTS
-
-CONTEXT = "bridge_context"
-"""The variable in object code that holds the address of the words which :func:`context_word` reads."""
+from bridge.ffi.native.addresses import CONTEXT, EMPTY, MASK, SLOT_WORDS, SLOTS
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 

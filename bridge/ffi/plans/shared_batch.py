@@ -53,11 +53,9 @@ _SHARE, _RUN_PART, _CLOCK, _WORDS = range(4)
 
 @functools.cache
 def words_for_execute() -> int:
-    """Address of the words that the code of :func:`make_execute` reads; 0 if XLA's threads cannot be had."""
-    if (share := share_address()) == 0:
-        return 0
+    """Address of the words that the code of :func:`make_execute` reads."""
     part = prepared(_compile_part, "bridge_batch_part")
-    words = (ctypes.c_int64 * _WORDS)(share, part.address, c_function(ctypes.CDLL(None).clock_gettime))
+    words = (ctypes.c_int64 * _WORDS)(share_address(), part.address, c_function(ctypes.CDLL(None).clock_gettime))
     _alive.extend([part, words])
     return ctypes.addressof(words)
 
@@ -91,8 +89,6 @@ def _compile_part() -> Any:
 def make_execute() -> Any:
     """Native ``(frame, plan) -> error`` that runs a :class:`~bridge.ffi.plans.host.HostPlan`."""
     alone = host.make_execute(on_stream=False)
-    if words_for_execute() == 0:
-        return alone
     monotonic = np.int64(time.CLOCK_MONOTONIC)
 
     @native

@@ -12,11 +12,11 @@ from llvmlite import binding, ir
 from numba.core import cgutils
 
 from bridge.compat.cpython import C_POINTER
-from bridge.errors import BridgeError, SignatureError
+from bridge.errors import SignatureError
 from bridge.ffi.native.addresses import c_function, emit_word
 from bridge.ffi.native.call_frame import STREAM_WORD
 from bridge.ffi.native.exception_text import create_error
-from bridge.kernel.arguments import ArrayType, Signature
+from bridge.kernel.arguments import ArrayType, Signature, asked
 from bridge.kernel.language import Definition
 from bridge.kernel.references import place_of
 
@@ -100,16 +100,11 @@ def given_by(definition: Definition, arrays: list[Array], inputs: int, count: in
     Raises:
         SignatureError: It returns no tuple of ``count`` items, or leaves out an output.
     """
-    says = said_by(definition)
-    try:
-        given = definition.function(*arrays)
-    except (BridgeError, Warning):
-        raise
-    except Exception as error:
-        raise SignatureError(
-            f"{says} raised {type(error).__name__}: {error}. It gets no values, and of each array ndim, shape, size, "
-            "itemsize, nbytes and dtype."
-        ) from error
+    says, gets = (
+        said_by(definition),
+        "It gets no values, and of each array ndim, shape, size, itemsize, nbytes and dtype.",
+    )
+    given = asked(definition.function, arrays, says, gets)
     if not isinstance(given, tuple) or count not in (None, len(given)):
         got = f"{len(given)} items" if isinstance(given, tuple) else f"a {type(given).__name__}"
         needed = "" if count is None else f" of {count}, as many as argtypes has"

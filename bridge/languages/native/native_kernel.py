@@ -15,7 +15,7 @@ from numba.core.ccallback import CFunc
 
 from bridge.compat.cpython import C_FUNCTION
 from bridge.errors import KernelTypeError, SignatureError
-from bridge.ffi.native.object_code import assembled
+from bridge.ffi.native.addresses import assembled
 from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CPU, CUDA_HOST, CUDA_HOST_GRAPH, Target
 from bridge.kernel.arguments import Signature
@@ -168,7 +168,6 @@ class _Native(NativeLanguage[NativeDefinition, NativeOptions]):
 
 LANGUAGE = _Native(
     LANGUAGES["native"],
-    kernel_kind="native function",
     compiler="native_kernel",
     options_type=NativeOptions,
     dtypes=CPU_DTYPES,

@@ -27,6 +27,7 @@ from numba.core.environment import lookup_environment
 
 from bridge.compat import numba as compat
 from bridge.errors import KernelCompileError
+from bridge.kernel.generated_text import split_arguments
 from bridge.kernel.llvm_code import Find, LlvmDefinition, portable_code
 from bridge.kernel.shared_libraries import file_of
 from bridge.languages.numba.linking import keep_only, opened
@@ -251,7 +252,9 @@ def _call_reads(call: str, address: str, module: binding.ModuleRef) -> bool:
         return False  # an address, or inline assembly
     name = callee[1].strip('@"')
     places = [
-        index for index, argument in enumerate(_arguments(call, callee.end())) if address in _LOCAL.findall(argument)
+        index
+        for index, argument in enumerate(split_arguments(call[callee.end() :]))
+        if address in _LOCAL.findall(argument)
     ]
     if name.startswith(_MASKED_LOADS):
         return True
@@ -264,17 +267,3 @@ def _call_reads(call: str, address: str, module: binding.ModuleRef) -> bool:
         and not parameters[index].isdisjoint((b"captures(none)", b"nocapture"))
         for index in places
     )
-
-
-def _arguments(call: str, start: int) -> list[str]:
-    """The arguments of a call, which begin at a place in its line."""
-    depth, arguments = 0, [""]
-    for character in call[start:]:
-        depth += (character == "(") - (character == ")")
-        if depth < 0:
-            break
-        if character == "," and depth == 0:
-            arguments.append("")
-        else:
-            arguments[-1] += character
-    return arguments

@@ -171,7 +171,6 @@ class _NumbaCpu(NativeLanguage[NumbaDefinition, NoOptions]):
 
 LANGUAGE = _NumbaCpu(
     LANGUAGES["numba"],
-    kernel_kind="Numba kernel",
     compiler="Numba's CPU target",
     options_type=NoOptions,
     dtypes=CPU_DTYPES,

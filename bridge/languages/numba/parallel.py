@@ -21,8 +21,8 @@ import numba
 from numba.core.types import int64
 
 from bridge.compat.numba import runtime_address
-from bridge.ffi.native.addresses import c_function
-from bridge.ffi.native.object_code import LoadedObject, prepared
+from bridge.ffi.native.addresses import LoadedObject, c_function
+from bridge.ffi.native.object_code import prepared
 from bridge.ffi.native.shared_work import share_address
 from bridge.ffi.native.words import (
     call,
@@ -131,7 +131,7 @@ def _compile_for() -> Any:
     def run_on_pool(frame, loop):
         """Runs a loop on XLA's threads; returns 0, and has done nothing, where that cannot be."""
         share, run, threads = context_word(_SHARE), context_word(_RUN_PART), load(loop, _THREADS)
-        if share == 0 or load(loop, _ARRAY_COUNT) > _MOST or load(loop, _INNER) >= _MOST:
+        if load(loop, _ARRAY_COUNT) > _MOST or load(loop, _INNER) >= _MOST:
             return 0
         return call5(share, frame, run, loop, load(load(loop, _EXTENTS), 0), threads)
 

@@ -5,6 +5,7 @@ Only the functions import numba-cuda, because ``import bridge`` must work withou
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -168,10 +169,9 @@ def _linked_code(file: Any) -> str | None:
     digest = hashlib.sha256(content).hexdigest()
     if kind != "cu":
         return f"{kind} {digest}"
-    included = included_by(content.decode("latin-1"), [os.curdir, *_search_paths()])
-    if included is None:
-        return None
-    return f"{kind} {digest} {included.digest} {() if included.is_complete else header_versions('numba-cuda')}"
+    versions = functools.partial(header_versions, "numba-cuda")
+    included = included_by(content.decode("latin-1"), [os.curdir, *_search_paths()], versions)
+    return included and f"{kind} {digest} {included}"
 
 
 def _search_paths() -> list[str]:

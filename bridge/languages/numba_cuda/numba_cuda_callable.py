@@ -104,7 +104,6 @@ class _Callables(NativeLanguage[Definition, CallableOptions]):
 
 LANGUAGE = _Callables(
     LANGUAGES["numba_cuda_callable"],
-    kernel_kind="CUDA callable",
     compiler="Numba-CUDA",
     options_type=CallableOptions,
     dtypes=DTYPES,

@@ -8,7 +8,7 @@ from typing import Any
 
 from bridge.cuda.carried_cubins import Cubin
 from bridge.cuda.cubins import CubinLanguage, Launched
-from bridge.cuda.launch_shape import alignments, check_alignment, launch_shape
+from bridge.cuda.launch_shape import check_alignment, launch_shape
 from bridge.errors import KernelTypeError
 from bridge.ffi.cuda import driver
 from bridge.ffi.cuda.devices import load_everywhere, local_ordinals
@@ -131,11 +131,9 @@ class CudaOptions(Launched, frozen=True):
     """How a kernel is launched.
 
     Attributes:
-        alignment: Bytes of which the address of each array must be a multiple.
         raises: Whether the kernel is compiled with ``debug=True``. Then Python launches it and raises its exceptions.
     """
 
-    alignment: int = 1
     raises: bool = False
 
 
@@ -148,7 +146,7 @@ class _NumbaCuda(CubinLanguage[CudaDefinition, CudaOptions]):
     def compile(
         self, definition: CudaDefinition, options: CudaOptions, signature: Signature, platform: str
     ) -> Compiled:
-        aligned = alignments(options.alignment, signature)
+        aligned = options.alignments(signature)
         if is_mlir(definition.dispatcher):
             made = functools.cache(functools.partial(mlir_kernel, definition, signature.arrays, options.shape))
             _, identity = made(driver.compute_capability(local_ordinals()[0]))
@@ -170,7 +168,6 @@ class _NumbaCuda(CubinLanguage[CudaDefinition, CudaOptions]):
 
 LANGUAGE = _NumbaCuda(
     LANGUAGES["numba_cuda"],
-    kernel_kind="CUDA kernel",
     compiler="Numba-CUDA",
     options_type=CudaOptions,
     dtypes=DTYPES,

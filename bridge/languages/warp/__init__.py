@@ -7,7 +7,6 @@ The stages of a call, each of which imports only earlier ones:
    its C++ which inputs it may write to. :mod:`~bridge.languages.warp.operations` has launches as data.
 2. :mod:`~bridge.languages.warp.wrapper` makes the function that users call.
    :mod:`~bridge.languages.warp.generated` generates the C++, and packs the arguments as Warp itself does.
-   :mod:`~bridge.languages.warp.loops` finds loops whose adjoint is wrong.
 3. :mod:`~bridge.languages.warp.planned` plans the launch for the arrays and values of a call, and that of its adjoint.
    :mod:`~bridge.languages.warp.cpu_plan` and :mod:`~bridge.languages.warp.cuda_plan` make the native plan.
 4. :mod:`~bridge.languages.warp.jax_kernel` has the public function, and describes Warp as a native language.

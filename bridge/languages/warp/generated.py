@@ -11,14 +11,12 @@ layout of these objects differs between versions, so every address is checked to
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import ctypes
 import functools
 import hashlib
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,17 +27,12 @@ from bridge.compat.warp import LIBRARY, codegen_lock, internals, is_array, keep_
 from bridge.errors import KernelCompileError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
 from bridge.kernel.arguments import Signature
-from bridge.kernel.references import array_hint
+from bridge.kernel.references import array_hint, place_of
 from bridge.languages.warp.inputs import Uses, declared_writes, only_read, uses_of
 from bridge.languages.warp.operations import Layout, WarpArgument, WarpLaunch, laid_out
 from bridge.languages.warp.parameters import STRUCT, element_type, value_of
 from bridge.languages.warp.settings import block_dim_on, settings_of
 from bridge.table import LANGUAGES
-
-LOCK = threading.RLock()
-"""Held while Warp instantiates a generic kernel, or hashes, compiles or loads a module. Warp expects one thread there.
-It also parses source: ``ast.parse`` of Python 3.11 fails ("AST constructor recursion depth mismatch") if the
-interpreter switches between two threads that are both in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +78,7 @@ def generated(kernel: wp.Kernel, platform: str, block_dim: int | None) -> Genera
     """
     wp.init()
     threads = block_dim_on(platform, block_dim)
-    with generating():
+    with codegen_lock():
         module = internals().Module("bridge", None)
         module.options = {**kernel.module.options, "block_dim": threads, "strip_hash": False}
         if platform == "cuda" and module.options.get("default_grid_stride", True) is None:
@@ -145,13 +138,6 @@ def _content(source: str, kernel: wp.Kernel, functions: Sequence[str]) -> str:
     return names.sub(lambda match: f"{match[1] or ''}{match[2].rstrip('0123456789')}{numbers[match[2]]}", content)
 
 
-@contextlib.contextmanager
-def generating() -> Iterator[None]:
-    """Keeps other threads from generating code: Warp keeps the state of it in the functions that a kernel calls."""
-    with LOCK, codegen_lock():
-        yield
-
-
 def load(
     made: Generated, device: Any, backward: bool, record: Callable[[wp.Kernel], Any] = lambda kernel: None
 ) -> tuple[Any, Any, int, Any]:
@@ -170,7 +156,7 @@ def load(
     Raises:
         KernelCompileError: Warp cannot compile the kernel, or there is no adjoint.
     """
-    with generating():
+    with codegen_lock():
         kernel = _in_module(made.kernel, _modules.setdefault(made.digest, made.kernel.module))
         try:
             loaded = kernel.module.load(device, made.threads)
@@ -239,7 +225,7 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
     if not kernel.is_generic:
         return kernel
     elements = [(ndim, element_type(dtype, inner)) for ndim, dtype, inner in types]
-    with LOCK:
+    with codegen_lock():
         try:
             return wp.overload(kernel, [e if ndim is None else wp.array(dtype=e, ndim=ndim) for ndim, e in elements])
         except TypeError as error:
@@ -353,8 +339,7 @@ def _read(kernel: wp.Kernel, launch: WarpLaunch, recorded: Any) -> tuple[bytes, 
 
 def failed(kernel: wp.Kernel, why: str) -> KernelCompileError:
     """The error for a kernel that Warp cannot compile."""
-    code = kernel.func.__code__
-    return KernelCompileError(f"Warp cannot compile {kernel.key} ({code.co_filename}:{code.co_firstlineno}): {why}")
+    return KernelCompileError(f"Warp cannot compile {kernel.key} ({place_of(kernel.func)}): {why}")
 
 
 def refused(kernel: wp.Kernel, error: Exception) -> KernelCompileError:

@@ -16,6 +16,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bridge.kernel.generated_text import split_arguments
+
 Uses = frozenset[str]
 """Names of Warp's functions that read or write the memory of an array."""
 
@@ -87,7 +89,7 @@ def uses_of(
         backward: Look at the adjoint.
     """
     functions: dict[str, _SourceFunction | None] = {}
-    _, *definitions = DEFINITION.split(code)
+    _, *definitions = _DEFINITION.split(code)
     for name, parameters, body in zip(*(definitions[start::3] for start in range(3)), strict=True):
         opaque = name in functions or _forward_of(name) in native
         functions[name] = None if opaque else _SourceFunction(parameters, body)
@@ -104,7 +106,7 @@ def uses_of(
 
 # The forms of the definitions and statements that Warp generates.
 _NAME = re.compile(r"[A-Za-z_]\w*")
-DEFINITION = re.compile(  # up to the body; what follows the body mentions no variables
+_DEFINITION = re.compile(  # up to the body; what follows the body mentions no variables
     r"^(?:[^\n(){};#/]|\w\([\d, ]*\) )*?\b(\w+)\(\s*([^(){};]*?)\)\n\{\n", re.MULTILINE
 )
 _KERNEL_ARGUMENT = r"(?:const )?[\w:]+(?:<[^;=()]*>)?\*? (var_\w+) = _wp_args->\w+;"  # on the CPU
@@ -198,15 +200,3 @@ class _MemoryWalk:
 def _forward_of(name: str) -> str:
     """The function that a function of this name differentiates or repeats, or is."""
     return name.removeprefix("adj_").removeprefix("replay_")
-
-
-def split_arguments(text: str) -> list[str]:
-    """The arguments in a text: the parts between the commas that are in no brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "([{<") - (character in ")]}>")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts]

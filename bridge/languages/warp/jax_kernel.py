@@ -65,8 +65,8 @@ def jax_kernel(
         module_preload_mode: Warp's ``JaxModulePreloadMode``. It changes nothing: JAX loads a kernel on all devices of a
             platform when it lowers the call for the platform, before the program runs.
         enable_backward: Whether ``jax.grad`` and ``jax.vjp`` use the adjoint that Warp generates. By default they do if
-            there is one; this does not slow the forward call. An adjoint of loops that may be wrong is refused then.
-            True requires an adjoint, and is your word that you checked it.
+            there is one; this does not slow the forward call. The adjoint of a loop of run-time length may be wrong,
+            and is refused then. True requires an adjoint, and is your word that you checked it.
         has_side_effect: Run the kernel even if nothing uses its results. Such a call has no derivative.
         block_dim: Threads of a block on CUDA, 256 by default. A kernel that works on tiles is launched with it as the
             last of ``launch_dims``. On the CPU one thread does the work of a block, and that dimension is dropped; with
@@ -90,8 +90,8 @@ def jax_kernel(
             not empty.
         AbiError: The bridge does not understand the launches of the installed Warp.
         KernelCompileError: When called: Warp cannot compile the kernel, or it refers to a JAX array.
-        DifferentiationError: ``enable_backward`` is True but there is no adjoint; or, when differentiated: the adjoint
-            of a loop may be wrong.
+        DifferentiationError: ``enable_backward`` is True but there is no adjoint; or, when differentiated: the kernel
+            has a loop, and ``enable_backward`` is not True.
 
     A launch that fails reaches the caller as a JAX runtime error with the names of the kernel and of CUDA's error.
 
@@ -171,14 +171,9 @@ class WarpDefinition(Definition):
 
 
 def define(kernel: wp.Kernel) -> WarpDefinition:
-    """The definition of a kernel, which lives as long as the kernel."""
-    known: WarpDefinition | None = vars(kernel).get("bridge_definition")
-    if known is None or known.kernel is not kernel:
-        known = DEFINITIONS.define(
-            LANGUAGE, id(kernel), lambda: WarpDefinition(kernel.key, kernel.func, kernel.func, kernel)
-        )
-        vars(kernel)["bridge_definition"] = known
-    return known
+    """The definition of a kernel."""
+    make = functools.partial(WarpDefinition, kernel.key, kernel.func, kernel.func, kernel)
+    return DEFINITIONS.define(LANGUAGE, id(kernel), make)
 
 
 class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
@@ -199,20 +194,15 @@ class _Warp(NativeLanguage[WarpDefinition, WarpLaunch]):
     def settings(self, definition: WarpDefinition) -> tuple[str, ...]:
         return settings_of(definition.kernel)
 
-    def derivative_advice(self, definition: WarpDefinition, options: WarpLaunch) -> str:
-        return (
-            "Warp generates the adjoint of a kernel (and none of an adjoint) unless enable_backward is False where the "
-            "kernel is defined or wrapped, has_side_effect is True, or its inputs or outputs are all integers. "
-            "To attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp."
-        )
-
 
 LANGUAGE = _Warp(
     LANGUAGES["warp"],
-    kernel_kind="Warp kernel",
     compiler="Warp",
     options_type=WarpLaunch,
     compiles_when_traced=False,
     local_kernels="it uses a mesh, BVH, hash grid, volume or texture, which only this process has. Call it in the "
     "process that makes the object.",
+    derivative_advice="Warp generates the adjoint of a kernel (and none of an adjoint) unless enable_backward is False "
+    "where the kernel is defined or wrapped, has_side_effect is True, or its inputs or outputs are all integers. To "
+    "attach one, call it in a function that is decorated with jax.custom_vjp, with rules by defvjp.",
 )

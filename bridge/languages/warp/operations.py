@@ -15,7 +15,8 @@ import numpy as np
 
 from bridge.errors import LaunchError
 from bridge.ffi.native.abi import ERROR, WORD_BYTES
-from bridge.ffi.native.object_code import LoadedObject, require_processor, require_symbols, taken_by
+from bridge.ffi.native.addresses import LoadedObject
+from bridge.ffi.native.object_code import require_processor, require_symbols, taken_by
 from bridge.ffi.native.words import call, call3, copy_words, create_error, load, load_int32, stack_words, store
 from bridge.ffi.plans.host import HostPlan, Mutex
 

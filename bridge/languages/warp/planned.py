@@ -30,13 +30,13 @@ import warp as wp
 
 from bridge.errors import DifferentiationError, LaunchError, SignatureError
 from bridge.ffi.kernel_call import bind
-from bridge.kernel.arguments import Outputs, Signature, check_known_shapes
+from bridge.ffi.mesh.division import with_sharding
+from bridge.kernel.arguments import Outputs, check_known_shapes
 from bridge.kernel.definitions import KernelCall
 from bridge.kernel.language import Definition, NativeLanguage
 from bridge.kernel.wrapper import kernel_checks
 from bridge.languages.warp.generated import Generated, generated_everywhere, instantiated
 from bridge.languages.warp.inputs import EXTREMES, Uses, only_read, written
-from bridge.languages.warp.loops import reads_stale
 from bridge.languages.warp.operations import WarpArgument, WarpLaunch
 from bridge.languages.warp.parameters import MAX_EXTENT, Role, WarpParameter, check_fits, concrete, inputs_of
 from bridge.languages.warp.settings import block_dim_on
@@ -140,18 +140,14 @@ class Planned:
             backward=adjoints is not None,
             arguments=arguments,
         )
-        name = f"{self.kernel.key} (adjoint)" if adjoints is not None else self.kernel.key
-        writable = {index for index, _ in aliases}
-        signature = Signature.of(name, self.specs(inputs), results, writable, with_extents=True)
-        return KernelCall(
-            name=name,
-            language=self.language,
-            definition=self.definition,
-            options=launch,
-            signature=signature,
-            settings=self.language.settings(self.definition),
-            outputs=tuple((result.shape, result.dtype) for result in results),
-            aliases=tuple(aliases),
+        return KernelCall.of(
+            self.language,
+            self.definition,
+            launch,
+            self.specs(inputs),
+            results,
+            tuple(aliases),
+            name=f"{self.kernel.key} (adjoint)" if adjoints is not None else self.kernel.key,
             vmap_method=self.options.vmap_method,
             has_side_effect=self.options.has_side_effect and adjoints is None,
             hidden=len(copied),
@@ -296,16 +292,20 @@ def _output_shape(options: WrapperOptions, parameter: WarpParameter, first: Dims
     return tuple(outer)
 
 
+_LOOP = re.compile(r"^\s*start_(?:for|while)_\w+:;$", re.MULTILINE)
+"""Where a loop begins that Warp does not unroll, in the C++ that it generates."""
+
+
 def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
     """The call as a function of its arrays that ``jax.grad`` and ``jax.vjp`` can differentiate."""
     function = jax.custom_vjp(planned.forward)
 
     def forward(*arrays: Any) -> tuple[list[jax.Array], Any]:
-        if not planned.options.backward_asked and any(reads_stale(code.source) for code in planned.codes):
+        if not planned.options.backward_asked and any(_LOOP.search(code.source) for code in planned.codes):
             raise DifferentiationError(
-                f"{planned.kernel.key} has a loop of run-time length, and the adjoint that Warp generates may read "
-                "variables after the loop has changed them: the gradient would be wrong. Let the loop only add up, or "
-                "call it in a warp.func that returns the sum; or pass enable_backward=True if you checked the gradient."
+                f"{planned.kernel.key} has a loop of run-time length, which Warp's adjoint does not run again: it may "
+                "read variables after the loop has changed them, and the gradient would be wrong. Compare the gradient "
+                "with jax.test_util.check_grads, and pass enable_backward=True if it is right."
             )
         results = planned.forward(*arrays)
         return results, (arrays, results)
@@ -347,15 +347,8 @@ def _gradients(
     for p, array in zip(inputs, arrays, strict=True):
         if p.name in extremes and p.is_float:  # an initial value that was exceeded contributes nothing
             by_name[p.name] = jnp.where(array == extremes[p.name], by_name[p.name], 0)
+    # On a mesh with explicit axes the sharding of an array is part of the type of its gradient.
     return tuple(
-        _sharded_like(array, by_name[p.name]) if p.is_float else None for p, array in zip(inputs, arrays, strict=True)
+        with_sharding(by_name[p.name], jax.typeof(array).sharding) if p.is_float else None
+        for p, array in zip(inputs, arrays, strict=True)
     )
-
-
-def _sharded_like(array: Any, gradient: jax.Array) -> jax.Array:
-    """The gradient in the sharding of its array, which is part of the type on a mesh with explicit axes."""
-    wanted = jax.typeof(array).sharding
-    if jax.typeof(gradient).sharding == wanted or wanted.mesh.empty:
-        return gradient
-    resharded: jax.Array = jax.sharding.reshard(gradient, wanted)
-    return resharded

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,8 @@ import numpy as np
 import warp as wp
 
 from bridge.compat.warp import scalar_of, shape_of, struct_of
-from bridge.errors import LaunchError, ParameterError, PlatformError, SignatureError
+from bridge.cuda.launch_shape import integers
+from bridge.errors import ParameterError, PlatformError, SignatureError
 from bridge.kernel.arguments import check_arrays, check_vmap_method, no_keywords, positional, with_names
 from bridge.kernel.definitions import PROGRAMS_KEPT, shared
 from bridge.languages.warp.parameters import MAX_DIMENSIONS, NAMES, SCALARS, STRUCT, Role, WarpParameter, numpy_dtype
@@ -24,8 +24,6 @@ from bridge.languages.warp.settings import configured
 Dims = tuple[int, ...]
 OutputDims = tuple[tuple[str, Dims], ...] | None
 """The shape of each output, by name."""
-
-_MOST_OUTPUT_DIMS = MAX_DIMENSIONS + 2  # with the dimensions of a matrix
 
 
 @dataclass(frozen=True)
@@ -86,35 +84,10 @@ class WrapperOptions:
         name, changes = self.kernel.key, {option: value for option, value in given.items() if value is not None}
         check_vmap_method(given.get("vmap_method"), name)
         if "launch_dims" in changes:
-            changes["launch_dims"] = _check_dims(name, "launch_dims", changes["launch_dims"])
+            changes["launch_dims"] = integers(name, "launch_dims", changes["launch_dims"], 0, None, MAX_DIMENSIONS)
         if "output_dims" in changes:
             changes["output_dims"] = _check_output_dims(name, self.parameters, changes["output_dims"])
         return replace(self, **changes)
-
-
-def _check_dims(name: str, option: str, dims: Any, most: int = MAX_DIMENSIONS) -> Dims:
-    """Extents as a tuple of ints.
-
-    Args:
-        name: The kernel, for errors.
-        option: Name of the option, for errors.
-        dims: An int, or a sequence of one to ``most`` ints.
-        most: The largest number of extents.
-
-    Raises:
-        LaunchError: ``dims`` is something else, or an extent is negative.
-    """
-    try:
-        given = tuple(dims) if isinstance(dims, Iterable) else (dims,)
-        extents = tuple(map(operator.index, given))
-    except TypeError:  # no integer, or an array of no dimensions
-        given = extents = ()
-    is_wrong = any(isinstance(extent, bool) or extent < 0 for extent in (*given, *extents))
-    if is_wrong or not 1 <= len(extents) <= most:
-        raise LaunchError(
-            f"{name}: {option} is {dims!r}, expected an int or a sequence of one to {most} ints from 0 on."
-        )
-    return extents
 
 
 def _check_output_dims(name: str, parameters: Sequence[WarpParameter], output_dims: Any) -> OutputDims:
@@ -132,8 +105,9 @@ def _check_output_dims(name: str, parameters: Sequence[WarpParameter], output_di
             f"{name}: output_dims has shapes for {sorted(map(str, output_dims))}, expected one for each output: "
             f"{expected}."
         )
+    count = MAX_DIMENSIONS + 2  # with the dimensions of a matrix
     return tuple(
-        (key, _check_dims(name, f"output_dims[{key!r}]", output_dims[key], _MOST_OUTPUT_DIMS)) for key in expected
+        (each, integers(name, f"output_dims[{each!r}]", output_dims[each], 0, None, count)) for each in expected
     )
 
 

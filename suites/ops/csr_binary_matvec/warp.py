@@ -31,4 +31,4 @@ def csr_binary_matvec_warp(dtype):
 def launch(inputs, outs):
     if inputs[0].shape != inputs[1].shape:
         raise ValueError(LENGTHS)
-    return {"launch_dims": outs[0].shape[0] * LANES, "in_out_argnames": ["out"]}
+    return {"launch_dims": outs[0].shape[0] * LANES, "in_out_argnames": ["out"], "enable_backward": True}

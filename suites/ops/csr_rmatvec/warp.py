@@ -26,4 +26,4 @@ def csr_rmatvec_warp(dtype):
 def launch(inputs, outs):
     if inputs[0].shape != inputs[1].shape or inputs[2].shape[0] != inputs[3].shape[0] + 1:
         raise ValueError(LENGTHS)
-    return {"launch_dims": inputs[3].shape[0] * LANES, "in_out_argnames": ["y"]}
+    return {"launch_dims": inputs[3].shape[0] * LANES, "in_out_argnames": ["y"], "enable_backward": True}

@@ -28,4 +28,4 @@ def depthwise_conv_warp(dtype):
 
 
 def launch(inputs, outs):
-    return {"launch_dims": outs[0].shape, "output_dims": outs[0].shape}
+    return {"launch_dims": outs[0].shape, "output_dims": outs[0].shape, "enable_backward": True}

@@ -91,9 +91,10 @@ def linear_recurrence_warp(inputs, outs):
     dtype, (steps, channels) = str(outs[0].dtype), outs[0].shape
     each = max(1, math.isqrt(steps))
     parts, tiles = -(-steps // each), -(-channels // CHANNELS)
-    every, states = {**blocks(parts * tiles), "output_dims": steps * channels}, parts * channels
+    every = {**blocks(parts * tiles), "output_dims": steps * channels, "enable_backward": True}
+    to_states = {**blocks(tiles if steps else 0), "output_dims": parts * channels, "enable_backward": True}
     combine = bridge.jax_kernel(combine_warp(dtype), num_outputs=2, **every)
-    follow = bridge.jax_kernel(follow_warp(dtype), **blocks(tiles if steps else 0), output_dims=states)
+    follow = bridge.jax_kernel(follow_warp(dtype), **to_states)
     resume = bridge.jax_kernel(resume_warp(dtype), **every)
 
     def linear_recurrence(a, b, initial):

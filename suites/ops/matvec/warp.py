@@ -81,7 +81,8 @@ def matvec_in_tiles(inputs, outs):
     """Passes A as a vector: Warp's CPU code is slow with the strides of matrices."""
     _check_columns(*inputs)
     rows = outs[0].shape[0]
-    product = bridge.jax_kernel(matvec_tile(str(outs[0].dtype)), **blocks(rows), output_dims=rows)
+    kernel = matvec_tile(str(outs[0].dtype))
+    product = bridge.jax_kernel(kernel, **blocks(rows), output_dims=rows, enable_backward=True)
     return lambda A, x: product(A.reshape(-1), x)
 
 

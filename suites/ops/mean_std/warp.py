@@ -70,14 +70,15 @@ def finish_std_warp(dtype):
 def mean_std_warp(inputs, outs):
     dtype, count = str(inputs[0].dtype), inputs[0].shape[0]
     parts = part_count(count)
-    add = bridge.jax_kernel(add_up_warp(dtype), **blocks(parts), output_dims=parts)
+    in_parts = {**blocks(parts), "output_dims": parts, "enable_backward": True}
+    add = bridge.jax_kernel(add_up_warp(dtype), **in_parts)
     mean_of = bridge.jax_kernel(
         finish_mean_warp(dtype),
         num_outputs=2,
         **blocks(1, PARTS_THREADS),
         output_dims={"mean": 1, "centers": TILE},
     )
-    add_squares = bridge.jax_kernel(add_up_squares_warp(dtype), **blocks(parts), output_dims=parts)
+    add_squares = bridge.jax_kernel(add_up_squares_warp(dtype), **in_parts)
     std_of = bridge.jax_kernel(finish_std_warp(dtype), **blocks(1, PARTS_THREADS), output_dims=1)
 
     def mean_std(x):

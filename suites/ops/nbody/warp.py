@@ -37,4 +37,5 @@ def nbody_warp(dtype):
 
 def launch(inputs, outs):
     bodies = outs[0].shape[0]
-    return {"launch_dims": bodies * PULL_THREADS, "block_dim": PULL_THREADS, "output_dims": bodies}
+    launch = {"launch_dims": bodies * PULL_THREADS, "block_dim": PULL_THREADS}
+    return {**launch, "output_dims": bodies, "enable_backward": True}

@@ -35,4 +35,5 @@ def rms_norm_warp(dtype):
 
 def launch(inputs, outs):
     rows, columns = outs[0].shape
-    return {**blocks(rows if columns else 0, threads_for(columns, outs[0].dtype)), "output_dims": outs[0].shape}
+    launch = blocks(rows if columns else 0, threads_for(columns, outs[0].dtype))
+    return {**launch, "output_dims": outs[0].shape, "enable_backward": True}

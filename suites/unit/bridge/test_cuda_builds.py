@@ -69,7 +69,7 @@ class TestCudaCpp:
     def build(self, devices):
         cuda_cpp = pytest.importorskip("bridge.languages.cuda_raw_kernel")
         pytest.importorskip("cuda.core", reason="cuda-core is not installed")
-        options = cuda_cpp.CppOptions(SHAPE, (Number.of("n", np.int32(7)),))
+        options = cuda_cpp.CppOptions(SHAPE, scalars=(Number.of("n", np.int32(7)),))
         return lambda source=self.SOURCE: cuda_cpp.LANGUAGE.compile(
             cuda_cpp.define(source, "copy", ()), options, SIGNATURE, platform="cuda"
         ).load()

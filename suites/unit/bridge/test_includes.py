@@ -6,7 +6,7 @@ from bridge.cuda.includes import included_by
 
 
 def digest(source, *folders):
-    return included_by(source, folders).digest
+    return included_by(source, folders)
 
 
 @pytest.fixture
@@ -43,6 +43,12 @@ def test_what_only_a_compiler_can_tell_is_not_guessed(folder, source):
     assert included_by(source, [folder]) is None
     (folder / "deep" / "c.h").write_text(source)
     assert included_by('#include "a.h"', [folder]) is None
+
+
+def test_a_file_that_comes_with_the_compiler_counts_by_the_version_of_that(folder):
+    source = '#include "a.h"\n#include <own.h>'
+    assert included_by(source, [folder], lambda: "13.0") != included_by(source, [folder], lambda: "13.1")
+    assert included_by('#include "a.h"', [folder], lambda: pytest.fail("none is missing"))
 
 
 @pytest.mark.parametrize("source", ['// #include "a.h"', '/*\n#include "a.h"\n*/', "", "int include;"])

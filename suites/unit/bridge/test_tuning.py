@@ -82,7 +82,7 @@ class TestTune:
         assert (outcome.compared_with, outcome.backend) == ("jnp", "fast")
         trials = {trial.backend: trial for trial in outcome.trials}
         assert (trials["wrong"].status, trials["wrong"].microseconds) == ("wrong", None)
-        assert "result 0: relative error above" in trials["wrong"].reason
+        assert "(relative error above" in trials["wrong"].reason
         assert (trials["failing"].status, trials["failing"].reason) == ("failed", "RuntimeError: no such instruction")
         with pytest.raises(BackendError, match="no candidate gives a right result"):
             op.tune(X, backends=["wrong"])
@@ -303,7 +303,7 @@ class TestRounding:
     def test_the_small_elements_beside_large_ones_count(self):
         truth = np.logspace(-20, 20, 100).astype(np.float32)
         got = np.where(truth < 1, 0, truth).astype(np.float32)
-        assert "(50 of 100 elements)" in disagreement([got], [truth], [1])
+        assert "50 of 100 elements" in disagreement([got], [truth], [1])
 
     def test_zeros_say_nothing_about_the_size_of_results(self):
         truth = np.zeros(100, np.float32)
@@ -321,14 +321,14 @@ class TestOtherValues:
     def test_nan_and_infinities_are_at_the_same_places(self, special):
         truth = np.array([1, special, 3], np.float32)
         assert disagreement([truth], [truth], [1]) is None
-        assert "NaN or infinity" in disagreement([np.array([1, 2, 3], np.float32)], [truth], [1])
-        assert "NaN or infinity" in disagreement([np.array([special, special, 3], np.float32)], [truth], [1])
+        assert f"at [1]: 2.0, expected {special}" in disagreement([np.array([1, 2, 3], np.float32)], [truth], [1])
+        assert f"at [0]: {special}, expect" in disagreement([np.array([special] * 2 + [3], np.float32)], [truth], [1])
 
     def test_integers_are_equal(self):
         truth = np.arange(5)
         assert disagreement([truth], [truth], [1]) is None
         assert disagreement([truth + (truth == 3)], [truth], [1], rtol=1.0) == (
-            "result 0: differs at [3]: 4, expected 3 (1 of 5 elements)"
+            "result 0: 1 of 5 elements differ, the first at [3]: 4, expected 3"
         )
 
     def test_shapes_dtypes_and_empty_results(self):

@@ -171,7 +171,7 @@ class TestRanks:
 
     def test_the_rank_of_the_kernel_serves_its_gradient_too(self):
         x = jnp.ones((2, 3, 4))
-        call = jax_kernel(each_layer, launch_dims=(3, 4), output_dims=x.shape)
+        call = jax_kernel(each_layer, launch_dims=(3, 4), output_dims=x.shape, enable_backward=True)
         np.testing.assert_array_equal(call(x)[0], 2 * x)
         np.testing.assert_array_equal(jax.grad(lambda x: call(x)[0].sum())(x), 2 * x)
 

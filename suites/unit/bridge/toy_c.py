@@ -113,7 +113,6 @@ class _C(NativeLanguage[CFunction, NoOptions]):
 
 LANGUAGE = _C(
     Language("c", {"cpu": Standing.REGULAR}, "c_kernel"),
-    kernel_kind="C function",
     compiler="C",
     options_type=NoOptions,
     dtypes=tuple(_DTYPES.values()),

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import warp as wp
 
-from bridge.compat.warp import noting
+from bridge.compat.warp import codegen_lock, noting
 from bridge.errors import KernelCompileError, PlatformError
 from bridge.ffi.kernel_call import available
 from bridge.ffi.plans.host import HostPlan, python_plan
@@ -28,7 +28,7 @@ from bridge.kernel.language import Compiled, Definition, NativeLanguage, Plan
 from bridge.languages.warp.callable.recorder import ADVICE, CONSTANT, WarpRecorder
 from bridge.languages.warp.cpu_plan import cpu_device, repeat_on_host
 from bridge.languages.warp.cuda_plan import repeat_on_device
-from bridge.languages.warp.generated import LOCK, Generated, generated_everywhere, generating, takes_handle
+from bridge.languages.warp.generated import Generated, generated_everywhere, takes_handle
 from bridge.languages.warp.inputs import Uses, only_read
 from bridge.languages.warp.operations import RecordedOperation
 from bridge.languages.warp.parameters import Role, WarpParameter, element_type, inputs_of, value_of
@@ -199,7 +199,7 @@ class WarpFunction(Definition):
             RecordingError: The function raised, did something that cannot be repeated, or left out an output.
             SignatureError: It writes to an input.
         """
-        with generating():
+        with codegen_lock():
             recorder = WarpRecorder(self.name)
             arguments = self.arguments(options.values, signature, lambda _, array: recorder.reserve(array), "cpu")
             try:
@@ -240,7 +240,7 @@ class WarpFunction(Definition):
             if elsewhere := [home for home in homes if home != device]:
                 raise PlatformError(f"it runs on {device}, but uses an array on {elsewhere[0]}. Put both on one.")
             scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
-            with LOCK, scope:
+            with codegen_lock(), scope:
                 self.function(*self.arguments(options.values, signature, lambda at, _: addresses[at], device))
 
         return python_plan(self.name, call, len(signature.arrays))
@@ -283,10 +283,12 @@ class _Callables(NativeLanguage[WarpFunction, StaticValues]):
         in_turn = CUDA_IN_TURN if platform == "cuda" and None in made.uses else None
         return Compiled(made.content(operations, buffers), plan, temporaries, guarded, in_turn, one_device)
 
+    def settings(self, definition: WarpFunction) -> tuple[Any, ...]:
+        return configured()
+
 
 LANGUAGE = _Callables(
     LANGUAGES["warp_callable"],
-    kernel_kind="Warp callable",
     compiler="Warp",
     options_type=StaticValues,
     local_kernels="it is called in Python, or refers to objects of this process, such as a mesh, or an array that was "

@@ -119,7 +119,9 @@ class WarpRecorder:
         if isinstance(asked, Threads):
             return asked
         asked = asked if asked and asked > 0 else None
-        return Threads.of(block_dim_on("cpu", asked), asked)
+        threads = Threads(block_dim_on("cpu", asked))
+        threads.asked = asked
+        return threads
 
     def pack(self, pack: Callable[..., Any], *arguments: Any) -> Any:
         """Packs an argument of a launch, and keeps the arrays in it."""

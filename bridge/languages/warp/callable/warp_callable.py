@@ -6,6 +6,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ import warp as wp
 
 from bridge.errors import KernelTypeError
 from bridge.ffi.kernel_call import bind
-from bridge.kernel.arguments import Outputs, Signature, check_arrays
+from bridge.kernel.arguments import Outputs, check_arrays
 from bridge.kernel.definitions import DEFINITIONS, KernelCall, shared
 from bridge.kernel.references import references
 from bridge.kernel.wrapper import kernel_checks, says_its_call
@@ -193,22 +194,11 @@ def _call(
     specs = [p.spec(shapes[p.name]) for p in parameters if p.role is not Role.INPUT]
     Outputs.of(specs, name).check_precision(name)
     aliases = tuple((names.index(p.name), at) for at, p in enumerate(definition.results) if p.role is Role.IN_OUT)
-    signature = Signature.of(name, inputs, specs, {index for index, _ in aliases}, with_extents=True)
     how, has_effect = StaticValues(values, python_call), bool(has_side_effect)
+    more = dict[str, Any](vmap_method=options.vmap_method, has_side_effect=has_effect, checks=kernel_checks())
+    made = KernelCall.of(LANGUAGE, definition, how, inputs, specs, aliases, **more)
     if not python_call:
-        how = definition.latest(how, signature)
-        has_effect |= has_side_effect is None and definition.recorded(how, signature).writes_outside
-    made = KernelCall(
-        name,
-        tuple((spec.shape, spec.dtype) for spec in specs),
-        aliases,
-        options.vmap_method,
-        has_effect,
-        checks=kernel_checks(),
-        language=LANGUAGE,
-        definition=definition,
-        options=how,
-        signature=signature,
-        settings=configured(),
-    )
+        how = definition.latest(how, made.signature)
+        has_effect |= has_side_effect is None and definition.recorded(how, made.signature).writes_outside
+        made = replace(made, options=how, has_side_effect=has_effect)
     return bind(made.with_hidden_outputs(inputs), *arrays)[: len(specs)]
