@@ -184,6 +184,8 @@ def _users_modules() -> Iterator[Path]:
     """Yields the files of imported modules that are neither this project's, nor Python's, nor installed."""
     installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
     installed |= {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
+    # `pip install --target FOLDER` with PYTHONPATH=FOLDER, as computing centres do.
+    installed |= {Path(folder).resolve() for folder in sys.path if any(Path(folder).glob("*.dist-info"))}
     own = [_PROJECT / package for package in _PACKAGES]
     for module in list(sys.modules.values()):
         # A module may compute its attributes, and fail.

@@ -126,3 +126,16 @@ def test_a_machine_is_the_same_the_next_day_and_other_hardware_is_another_one(mo
     assert own == next_day
     assert own not in others
     assert (len(own), ID[:8] in own) == (16, False)
+
+
+def test_packages_installed_into_a_folder_of_pythonpath_are_not_the_users(tmp_path, monkeypatch):
+    for name in ("theirs", "mine"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"{name}_module.py").touch()
+        monkeypatch.syspath_prepend(folder)
+        __import__(f"{name}_module")
+    (tmp_path / "theirs" / "theirs-1.0.dist-info").mkdir()
+    names = {path.name for path in run_header._users_modules()}
+    assert "mine_module.py" in names
+    assert "theirs_module.py" not in names
