@@ -48,7 +48,8 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says that tests were left out, and how to run them: the reason why a test that was named did not run."""
-    if count := terminalreporter.config.stash.get(LEFT_OUT, 0):
+    count = terminalreporter.config.stash.get(LEFT_OUT, 0)
+    if count and terminalreporter.config.option.markexpr:  # without -m, they were left out by -k
         terminalreporter.write_line(f'{count} nightly tests were left out: add -m "", or run nox -s nightly')
 
 
