@@ -27,6 +27,7 @@ from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import test_warp_callable as cases
 from suites.unit.bridge import test_warp_outside as outside
 from suites.unit.bridge.entries import call_in
+from suites.unit.bridge.kernels import exported
 from suites.unit.bridge.test_cuda_raw import HAS_GPU, gpu
 from suites.unit.bridge.test_device_plan import Recorder
 from suites.unit.bridge.test_warp_callable import BATCH, FLOATS, RIGHT, X
@@ -131,7 +132,7 @@ def test_what_launches_alone_cannot_do_is_called_in_python(stand_in):
 
 
 def test_a_machine_without_a_gpu_exports_the_same_call_each_time():
-    programs = (cases.exported(fresh(cases.spreads), X, platforms=["cuda"]).mlir_module() for _ in range(2))
+    programs = (exported(fresh(cases.spreads), X, platform="cuda").mlir_module() for _ in range(2))
     one, other = (re.findall(r"@bridge_cuda\(.*", program) for program in programs)
     assert one == other != []
 
