@@ -100,10 +100,8 @@ def given_by(definition: Definition, arrays: list[Array], inputs: int, count: in
     Raises:
         SignatureError: It returns no tuple of ``count`` items, or leaves out an output.
     """
-    says, gets = (
-        said_by(definition),
-        "It gets no values, and of each array ndim, shape, size, itemsize, nbytes and dtype.",
-    )
+    says = said_by(definition)
+    gets = "It gets no values, and of each array ndim, shape, size, itemsize, nbytes and dtype."
     given = asked(definition.function, arrays, says, gets)
     if not isinstance(given, tuple) or count not in (None, len(given)):
         got = f"{len(given)} items" if isinstance(given, tuple) else f"a {type(given).__name__}"

@@ -6,7 +6,9 @@ from bridge import triton_kernel
 from bridge.languages.cuda_raw_kernel import define
 from suites.backends import BACKENDS
 from suites.backends.cuda_raw import TYPES, RawKernel
+from suites.backends.cutile import CutileCallable
 from suites.backends.numba_cuda import CudaKernel
+from suites.backends.triton import TritonCallable
 from suites.backends.warp import WarpKernel
 from suites.kernels.kernel import LaunchedKernel
 from suites.kernels.numba_cuda import blocks as cuda_kernels
@@ -20,7 +22,7 @@ from suites.unit.bridge.cubins import cubin_in
 from suites.unit.bridge.entries import calls_in
 
 SIZE = 1 << 16
-KINDS = (CudaKernel, LaunchedKernel, RawKernel, WarpKernel)
+KINDS = (CudaKernel, CutileCallable, LaunchedKernel, RawKernel, TritonCallable, WarpKernel)
 CASES = [
     pytest.param(operator, backend, dtype, id=f"{operator.name}-{backend.id}-{dtype}")
     for operator in (*operators().values(), *(each.operator for each in mutants().values()))

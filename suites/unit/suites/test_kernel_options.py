@@ -11,6 +11,7 @@ import bridge
 from suites import Gradient, JaxKernel, NumbaKernel, Operator, OperatorError, WarpCallable, WarpKernel
 from suites.backends import BACKENDS
 from suites.checks.judging.evidence import CheckFailed
+from suites.kernels.kernel import LaunchedKernel
 from suites.unit.bridge import kernels
 from suites.unit.suites.named_checks import run_check
 
@@ -39,6 +40,26 @@ def _doubling(kernel, backend="numba", **more):
 
 def _struct(*shape):
     return jax.ShapeDtypeStruct(shape, np.float32)
+
+
+class Launched(LaunchedKernel):
+    wrapper = staticmethod(bridge.numba_kernel)
+
+
+@numba.njit
+def plus_rows(x, out):
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j] + i
+
+
+def test_a_launch_arranges_the_arrays_before_the_kernel_also_of_a_batch():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for arrange, given in ((None, x), (lambda x: (x.T,), x.T)):
+        wanted, launch = given + np.arange(len(given))[:, None], {"arrange": arrange}
+        call = Launched(plus_rows, lambda *_, launch=launch: launch).build([x], [_struct(*wanted.shape)])
+        np.testing.assert_array_equal(call(x)[0], wanted)
+        np.testing.assert_array_equal(jax.vmap(call)(np.stack([x, x]))[0][1], wanted)
 
 
 def test_a_numba_kernel_with_an_alias_is_a_function_of_values():
