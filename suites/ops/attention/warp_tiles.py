@@ -8,7 +8,7 @@ import functools
 import bridge
 from suites.kernels.warp.blocks import blocks, kernel_with, real, scalar, wp
 
-CHOICE = {"QUERIES": 64, "KEYS": 64, "threads": 128}
+CHOICE = {"QUERIES": 64, "KEYS": 32, "threads": 128}
 
 
 @functools.cache

@@ -20,4 +20,4 @@ def csr_matvec_cutile(data, indices, indptr, x, out, ROWS: "ct.Constant[int]", B
 
 
 def launch(inputs, outs, rows=ROWS, block=BLOCK):
-    return {"grid": -(-outs[0].size // rows), "ROWS": rows, "BLOCK": block}
+    return {"grid": -(-outs[0].size // rows), "ROWS": rows, "BLOCK": block, "hints": {"occupancy": 16}}

@@ -11,7 +11,7 @@ import bridge
 from suites.kernels.warp.blocks import blocks, real, scalar, wp
 from suites.ops.matmul.numba_cpu import DEPTHS
 
-LARGE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 128, "GROUP": 8, "threads": 256}
+LARGE = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 64, "GROUP": 8, "threads": 128}
 """Of numbers of 16 bits. Each product reads and writes the tile of out, so it has to be deep."""
 
 SMALL = {"ROWS": 32, "COLUMNS": 32, "DEPTH": 32, "GROUP": 8, "threads": 128}

@@ -2,7 +2,7 @@
 
 from suites.backends.cutile import ct, kernel, widened
 
-BLOCK = 256
+BLOCK = 1024
 
 
 @kernel

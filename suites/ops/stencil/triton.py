@@ -2,7 +2,7 @@
 
 from suites.backends.triton import jit, tl, widened
 
-BLOCK = 256
+BLOCK = 512
 
 
 @jit
