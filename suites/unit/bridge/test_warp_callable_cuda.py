@@ -142,3 +142,36 @@ def test_memory_of_the_cpu_is_refused_on_cuda():
     call = jax.jit(lambda points: jax_kernel(distance)(mesh, points))
     with pytest.raises(PlatformError, match="lowered for cuda, but uses a Mesh on Warp's device cpu"):
         call.trace(jnp.ones((2, 3))).lower(lowering_platforms=("cuda",))
+
+
+def makes_memory_in_a_loop(a: FLOATS, out: FLOATS):
+    left = wp.full(1, 3, dtype=int)
+
+    def body():
+        other = wp.clone(out)
+        wp.launch(outside.add, dim=8, inputs=[other, a], outputs=[out])
+        wp.launch(outside.count_down, dim=1, inputs=[left])
+
+    wp.copy(out, a)
+    wp.capture_while(left, body)
+
+
+@gpu
+@pytest.mark.parametrize("function", [outside.nested, outside.chooses_in_a_loop, makes_memory_in_a_loop])
+def test_conditions_are_repeated_as_a_graph(function):
+    calls = []
+
+    def counted(a: FLOATS, out: FLOATS):
+        calls.append(1)
+        function(a, out)
+
+    start = jnp.linspace(0.0, 1.0, 8)
+    step = warp_callable(counted)
+    loop = jax.jit(lambda x: jax.lax.fori_loop(0, 50, lambda _, y: step(y / 8)[0], x))
+    expected, body = start, jax.jit(lambda x: warp_callable(function, python_call=True)(x / 8)[0])
+    for _ in range(50):
+        expected = body(expected)
+    for _ in range(3):
+        assert np.array_equal(loop(start), expected)
+    if function is not makes_memory_in_a_loop:  # of which Warp may capture none
+        assert len(calls) < 20

@@ -25,6 +25,7 @@ from bridge.ffi.plans.host import HostPlan, python_plan
 from bridge.ffi.target import CPU, CUDA_HOST, CUDA_IN_TURN
 from bridge.kernel.arguments import Signature
 from bridge.kernel.language import Compiled, Definition, NativeLanguage, Plan
+from bridge.languages.warp.callable.graphs import WarpGraphs, can_capture
 from bridge.languages.warp.callable.recorder import ADVICE, CONSTANT, WarpRecorder
 from bridge.languages.warp.cpu_plan import cpu_device, repeat_on_host
 from bridge.languages.warp.cuda_plan import repeat_on_device
@@ -81,6 +82,11 @@ class WarpRecording:
     alive: Any
 
     @property
+    def is_self_contained(self) -> bool:
+        """Whether it uses no memory but that of its arrays and temporaries."""
+        return not {None, CONSTANT} & self.uses.keys()
+
+    @property
     def writes_outside(self) -> bool:
         """Whether it may write to memory from outside."""
         return not only_read(self.uses.get(None, frozenset()))
@@ -106,7 +112,7 @@ class WarpRecording:
 
         None if it refers to memory or objects of this process.
         """
-        if {None, CONSTANT} & self.uses.keys() or any(code and takes_handle(code) for _, code in operations):
+        if not self.is_self_contained or any(code and takes_handle(code) for _, code in operations):
             return None
         return repr(([(op, code and code.digest) for op, code in operations], self.temporaries, buffers))
 
@@ -232,16 +238,30 @@ class WarpFunction(Definition):
         homes = tuple(recorder.homes.values())
         return WarpRecording(tuple(recorder.operations), temporaries, uses, homes, codes, guarded, recorder.alive)
 
-    def python_plan(self, options: StaticValues, signature: Signature, platform: str, homes: Sequence[Any]) -> HostPlan:
-        """The plan that calls the function in Python, on XLA's stream."""
+    def python_plan(
+        self, options: StaticValues, signature: Signature, platform: str, made: WarpRecording | None
+    ) -> HostPlan:
+        """The plan that calls the function in Python, on XLA's stream, or repeats it as a graph of Warp's.
+
+        Args:
+            made: What the function does, if it was recorded.
+        """
+        graphs = WarpGraphs()
 
         def call(stream: int, ordinal: int, addresses: Sequence[int]) -> None:
             device = cpu_device(self.name) if platform == "cpu" else wp.get_device(f"cuda:{ordinal}")
-            if elsewhere := [home for home in homes if home != device]:
+            if elsewhere := [home for home in made.homes if home != device] if made else ():
                 raise PlatformError(f"it runs on {device}, but uses an array on {elsewhere[0]}. Put both on one.")
+
+            def run() -> None:
+                self.function(*self.arguments(options.values, signature, lambda at, _: addresses[at], device))
+
             scope: Any = wp.ScopedDevice(device) if device.is_cpu else wp.ScopedStream(_stream(ordinal, stream), False)
             with codegen_lock(), scope:
-                self.function(*self.arguments(options.values, signature, lambda at, _: addresses[at], device))
+                if made and made.is_self_contained and can_capture(device):
+                    graphs.run((ordinal, *addresses), device, run)
+                else:
+                    run()
 
         return python_plan(self.name, call, len(signature.arrays))
 
@@ -267,7 +287,7 @@ class _Callables(NativeLanguage[WarpFunction, StaticValues]):
         def plan() -> Plan:
             check_homes(name, options.values, homes, platform)
             if made is None or operations is None:
-                return definition.python_plan(options, signature, platform, homes)
+                return definition.python_plan(options, signature, platform, made)
             alive = definition, made
             if platform == "cpu":
                 return repeat_on_host(name, operations, buffers, None in made.uses, alive)

@@ -44,12 +44,11 @@ def warp_callable(
 ) -> Callable[..., list[jax.Array]]:
     """Makes a Python function that launches Warp kernels callable from JAX, natively, on the CPU and on CUDA.
 
-    This function has the parameters and results of ``warp.jax_callable``: MJX runs with it in its place, as was tried
-    with ``opt.graph_conditional`` False. The function runs once for each set of shapes and values, when JAX traces the
-    call. What it does is recorded, and native code repeats it. It is recorded on arrays of Warp's CPU device, which is
-    also the current device, whatever the call runs on. On CUDA every operation becomes a launch on XLA's stream, which
-    XLA may record into CUDA graphs. Kernels are compiled for a platform when JAX lowers the call for it. So a machine
-    without a GPU can export a call for CUDA.
+    This function has the parameters and results of ``warp.jax_callable``: MJX runs with it in its place. The function
+    runs once for each set of shapes and values, when JAX traces the call. What it does is recorded, and native code
+    repeats it. It is recorded on arrays of Warp's CPU device, which is also the current device, whatever the call runs
+    on. On CUDA every operation becomes a launch on XLA's stream, which XLA may record into CUDA graphs. Kernels are
+    compiled for a platform when JAX lowers the call for it. So a machine without a GPU can export a call for CUDA.
 
     Args:
         func: Takes Warp arrays, annotated as a kernel does: inputs, in/out arguments among them, and then outputs. It
@@ -100,8 +99,9 @@ def warp_callable(
     again, to see whether an array was replaced; a compiled program keeps its own. It cannot be exported, nor run on
     several devices if it writes to such an array.
 
-    On CUDA a function that calls ``capture_while`` or ``capture_if`` is called in Python each time, as with
-    ``python_call``. One that calls ``wp.utils.array_scan``, or sorts or sums so, needs ``python_call``.
+    On CUDA a function that calls ``capture_while`` or ``capture_if`` is called in Python, as with ``python_call``. When
+    the arrays of a call lie where those of an earlier one were, Warp captures a graph, which later calls launch. One
+    that calls ``wp.utils.array_scan``, or sorts or sums so, needs ``python_call``.
 
     The function has no derivative; attach one as for :func:`bridge.numba_kernel`.
     """
