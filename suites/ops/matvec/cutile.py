@@ -2,7 +2,7 @@
 
 from suites.backends.cutile import ct, kernel, widened
 
-ROWS, BLOCK = 1, 2048
+ROWS, BLOCK = 2, 1024
 
 
 @kernel

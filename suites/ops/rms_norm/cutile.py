@@ -15,4 +15,4 @@ def rms_norm_cutile(x, weight, out, ROWS: "ct.Constant[int]", BLOCK: "ct.Constan
 
 
 def launch(inputs, outs, **chosen):
-    return cutile_rows_launch(outs, **chosen)
+    return cutile_rows_launch(inputs, outs, **chosen)
