@@ -13,6 +13,7 @@ ALL = {
     "warp": "suites.clients.warp:CLIENT",
     "nvalchemi": "suites.clients.nvalchemi:CLIENT",
     "jarp": "suites.clients.jarp:CLIENT",
+    "mjx": "suites.clients.mjx:CLIENT",
 }
 """Where the row of each client is: a module and a name."""
 
