@@ -130,9 +130,10 @@ def measured_table(newest: Newest) -> str:
         for backend in (each for each in backends_of(rows) if each != BASELINE):
             own = [row for row in rows if row.cell.backend == backend]
             counts = outcome_counts(row.status for row in own)
-            passed = f"{counts['passed']} of {counts['passed'] + counts['failed']}"
-            lines.append(f"| {device} | `{backend}` | {passed} | {_ratio_text(shared, backend)} |")
-            device = ""
+            if judged := counts["passed"] + counts["failed"]:
+                passed = f"{counts['passed']} of {judged}"
+                lines.append(f"| {device} | `{backend}` | {passed} | {_ratio_text(shared, backend)} |")
+                device = ""
         ids.append(f"`{rows[0].run.run_id}`")
     note = (
         "A result is that of an operator at one dtype and size. The ratio is the geometric mean of the time divided by"
@@ -162,12 +163,9 @@ def _ratio_text(rows: Sequence[CellRow], backend: str) -> str:
 
 def picture(newest: Newest) -> Spec:
     """Returns the picture in Vega-Lite, with its data: a panel for each platform."""
-    forward = {name: [row for row in rows if row.cell.mode == "forward"] for name, rows in newest.items()}
-    # All panels have the same rows, as far as every platform timed an operator.
-    shared = set.intersection(*({row.cell.operator for row in rows} for rows in forward.values()))
     panels = []
-    for platform, rows in forward.items():
-        points = ratio_points(kernels([row for row in rows if row.cell.operator in shared]))
+    for platform, rows in newest.items():
+        points = ratio_points(kernels([row for row in rows if row.cell.mode == "forward"]))
         points = [{**point, "label": point["label"].partition(" · ")[0]} for point in points]  # without the parameters
         where = {"cpu": "CPU", "cuda": "GPU"}[platform]
         title = {"text": f"{where}: {device_name(rows[0].run)}", "fontSize": 12, "anchor": "start"}

@@ -43,7 +43,7 @@ def script_of(chosen):
 def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path):
     """On a machine with a GPU, JAX puts arrays there unless the page says otherwise. There is one recorded run."""
     (tmp_path / "runs").mkdir()
-    shutil.copy(PROJECT / "reports/published/h200/20261123T091928-e488.jsonl.gz", tmp_path / "runs")
+    shutil.copy(PROJECT / "reports/published/h200/20261129T075326-4197.jsonl.gz", tmp_path / "runs")
     examples = [block for block in blocks(page, "python") if not block.gpu and not block.file
                 and (block.needs is None or importlib.util.find_spec(block.needs))]  # fmt: skip
     files = [block for block in blocks(page, "python") if block.file]
