@@ -28,13 +28,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Marks the deep tests, before pytest applies ``-m``. The session of another project knows no such mark."""
     if config.inipath != Path(__file__).with_name("pyproject.toml"):
         return
-    from suites.checks.register import check_of
+    from suites.checks.register import check_of_id
     from suites.unit.nightly import is_deep_check, is_deep_test
     from suites.validate.check_items import case_of
 
     for item in items:
         case = case_of(item)
-        check = case and check_of(item.path, getattr(item, "originalname", ""))
+        check = case and check_of_id(item.nodeid)
         if is_deep_test(item.nodeid) or (case and check and is_deep_check(check.name, case)):
             item.add_marker("nightly")
 

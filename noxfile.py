@@ -234,7 +234,8 @@ def minimums(session: nox.Session) -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     declared = [*PYPROJECT["project"]["dependencies"], *extras["suites"], *extras["warp"]]
     declared += nox.project.dependency_groups(PYPROJECT, "test")
-    constraints = Path(session.create_tmp(), "minimums.txt")
+    # Not in create_tmp: it would put the temporary files of the tests inside the environment.
+    constraints = Path(session.virtualenv.location, "minimums.txt")
     constraints.write_text("".join(minimum(requirement) + "\n" for requirement in declared if ">=" in requirement))
     session.install("-e", ".[suites]", *nox.project.dependency_groups(PYPROJECT, "test"), "-c", str(constraints))
     session.run("pytest", *WORKERS, *session.posargs)

@@ -3,13 +3,13 @@
 import argparse
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.errors import ReportError, RunNotFound, RunUnreadable
 from reports.judgement import Judgement, judge
-from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, add_options
+from reports.options import CELLS, RUN_HELP, Exit, add_command
 from reports.records.cell import Cell, short_dtype
 from reports.records.record import Record
 from reports.records.run_file import RunFile, load_run
@@ -37,26 +37,17 @@ def run(options: argparse.Namespace) -> int:
     return int(code)
 
 
-_RAW = argparse.RawDescriptionHelpFormatter
-
-
 def add_commands(commands: Any) -> None:
     """Adds the commands to a parser's subparsers, the result of ``add_subparsers``."""
-
-    def add(name: str, text: str, example: str, command: Callable[[argparse.Namespace], tuple["Page", Exit]]) -> Any:
-        epilog = f"{EXIT_HELP}\nexample:\n  kernel-bridge {example}"
-        parser = commands.add_parser(name, help=text, description=text, epilog=epilog, formatter_class=_RAW)
-        parser.set_defaults(command=command, prog=parser.prog, reads_runs=True)
-        return parser
-
     text = "list the recorded runs, or show one again: times and ratios to jnp, or verdicts"
-    show = add("show", text, "show latest --sort ratio --only slower", _show)
+    options = (*CELLS, "sort", "only", "details", "format", "runs")
+    example = "show latest --sort ratio --only slower"
+    show = add_command(commands, "show", text, example, *options, command=_show, reads_runs=True)
     show.add_argument("run", nargs="?", metavar="RUN", help=f"{RUN_HELP} (default: list the runs of the folder)")
-    add_options(show, *CELLS, "sort", "only", "details", "format", "runs")
     text = "write a page with pictures of recorded runs: one HTML file that loads nothing"
-    report = add("report", text, "report latest --output page.html", _report)
+    own, example = (*CELLS, "output", "runs"), "report latest --output page.html"
+    report = add_command(commands, "report", text, example, *own, command=_report, reads_runs=True)
     report.add_argument("run_names", nargs="*", default=["latest"], metavar="RUN", help=f"{RUN_HELP} (default: latest)")
-    add_options(report, *CELLS, "output", "runs")
 
 
 def _show(options: argparse.Namespace) -> tuple["Page", Exit]:

@@ -93,18 +93,16 @@ def _names(what: str, **more: Any) -> dict[str, Any]:
     return {"action": "append", "default": [], "metavar": "NAME", "help": f"only this {what}; may be repeated"} | more
 
 
-_PROFILE = {
-    "choices": ("quick", "full"),
-    "help": "quick: few cells of each kernel; full: all cells (default: quick; validate of your own FILE: full)",
-}
-
 OPTIONS: dict[str, dict[str, Any]] = {
     "operator": _names("operator"),
     "backend": _names("backend"),
     "dtype": _names("dtype, such as float32 or f32"),
     "size": _names("size", type=whole(1), metavar="N"),
     "device": {"choices": ("cpu", "cuda"), "default": "cpu", "help": "where the cells run (default: cpu)"},
-    "profile": _PROFILE,
+    "profile": {
+        "choices": ("quick", "full"),
+        "help": "quick: few cells of each kernel; full: all cells (default: quick; validate of your own FILE: full)",
+    },
     "part": {"type": part, "metavar": "K/N", "help": "only the K-th of N even parts of the cells; merge joins them"},
     "executor": {
         "metavar": "MODULE:FUNCTION",
@@ -142,6 +140,29 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 _FLAGS = {"verbose": ("-v", "--verbose"), "device": ("--device", "--platform"), "jobs": ("-n", "--jobs")}
 CELLS = ("operator", "backend", "dtype", "size")
+
+
+def add_command(
+    commands: Any, name: str, text: str, example: str, *options: str, more: str = "", **defaults: Any
+) -> argparse.ArgumentParser:
+    """Adds a command to a parser's subparsers, the result of ``add_subparsers``, and returns its parser.
+
+    Args:
+        commands: The subparsers.
+        name: The name of the command.
+        text: What it does.
+        example: The words after ``kernel-bridge``.
+        *options: Names in :data:`OPTIONS`.
+        more: Further help, which ends with an empty line.
+        **defaults: Values of the parsed options.
+    """
+    epilog = f"{more}{EXIT_HELP}\nexample:\n  kernel-bridge {example}"
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=text, description=text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.set_defaults(**{"name": name, "prog": parser.prog, "takes_pytest": False, "reads_runs": False} | defaults)
+    add_options(parser, *options)
+    return parser
 
 
 def add_options(parser: argparse.ArgumentParser, *names: str) -> None:

@@ -28,11 +28,13 @@ def main(arguments: list[str] | None = None) -> int:
     if (foreign := hidden_package()) is not None:
         print(foreign, file=sys.stderr)
         return 3
+    from suites.commands.command_line import main as run
+
     if arguments is not None:
-        return _run(arguments)
+        return run(arguments)
     lost = False
     try:
-        code = _run(None)
+        code = run(None)
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -49,12 +51,6 @@ def main(arguments: list[str] | None = None) -> int:
                 stream.flush()
         os._exit(code)
     return code
-
-
-def _run(arguments: list[str] | None) -> int:
-    from suites.commands.command_line import main as run
-
-    return run(arguments)
 
 
 if __name__ == "__main__":

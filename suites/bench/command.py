@@ -10,14 +10,14 @@ import sys
 
 import msgspec
 
-from reports import ReportError, Run, RunWriter, judge, last_by_cell, load_run, run_path
+from reports import ReportError, Run, RunWriter, find_run, judge, last_by_cell, load_run, run_path
 from suites.bench.groups import chunks, group_cells
 from suites.bench.process_pool import PoolError, ProcessPool, WorkerSpec
 from suites.bench.screen import Screen
 from suites.cells.selection import Selection, SelectionError
 from suites.processes import isolation
 from suites.processes.gpu_lock import GpuLock
-from suites.processes.resuming import RunLock, continued_header, find_for_resume, load_for_resume
+from suites.processes.resuming import RunLock, continued_header, load_for_resume
 from suites.processes.session_end import SessionEnd
 
 PROCESSES = 4
@@ -70,12 +70,13 @@ class _Session:
     """Writes the run of a session, and counts the cells that are left.
 
     Raises:
-        SelectionError: There is no run to continue, or another session continues it.
+        ReportError: There is no run to continue.
+        SelectionError: Another session continues it.
     """
 
     def __init__(self, selection: Selection, resume: str | None) -> None:
         self.screen = Screen()
-        self._resume, self._path = resume, None if resume is None else find_for_resume(resume)
+        self._resume, self._path = resume, None if resume is None else find_run(resume)
         self._lock, self._gpu = RunLock(), GpuLock()
         if self._path is not None:  # before any process starts
             self._lock.take(self._path)
@@ -127,10 +128,7 @@ class _Session:
             return set()
         previous = load_for_resume(self._resume, self._path)
         header = continued_header(self._resume, previous.headers, run)
-        try:
-            self._writer = RunWriter(self._path, header)
-        except ReportError as error:
-            raise SelectionError(f"--resume {self._resume}: {error}") from error
+        self._writer = RunWriter(self._path, header)
         for record in previous.records:
             self.screen.row(record)
         return {record.cell.key for record in last_by_cell(previous.records)}

@@ -132,16 +132,12 @@ class SharedIndex:
 
 
 class Conductor:
-    """The command, as a timing process sees it."""
+    """The command that started this process, as a timing process sees it."""
 
-    def __init__(self, events: int, orders: int, running: int) -> None:
+    def __init__(self) -> None:
+        events, orders, running = map(int, os.environ[VARIABLE].split(","))
         self._events, self._orders = Connection(events, readable=False), Connection(orders, writable=False)
         self.running = SharedIndex(running)
-
-    @classmethod
-    def of_environment(cls) -> Conductor:
-        """Returns the command that started this process."""
-        return cls(*map(int, os.environ[VARIABLE].split(",")))
 
     def send(self, event: Event) -> None:
         """Sends a message."""

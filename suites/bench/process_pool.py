@@ -74,7 +74,7 @@ class WorkerSpec:
 class _Lost(Exception):
     """A process ended, or was ended, while it worked on a cell."""
 
-    def __init__(self, cell: Cell | None, status: Status, reason: str) -> None:
+    def __init__(self, cell: Cell, status: Status, reason: str) -> None:
         super().__init__(reason)
         self.cell, self.status, self.reason = cell, status, reason
 
@@ -134,8 +134,8 @@ class _Worker:
         self._limit = None
         event = read(self.events)
         if event is None:
-            self.process.wait()
-            exit_text = exit_name(self.process.returncode)
+            code = self.process.wait()
+            exit_text = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             if self.cell is None:
                 raise PoolError(f"a timing process ended with {exit_text}; {self.last_words()}")
             raise _Lost(self.cell, Status.CRASHED, f"the process ended with {exit_text}")
@@ -268,9 +268,13 @@ class ProcessPool:
                 self._checkers |= {(label, cell.key): own[index % len(own)] for cell in group}
         for number in range(len(self._workers)):
             self._order_to_prepare(number)
-        waiting = set(range(len(self._workers)))
+        self._wait_until_ready(set(range(len(self._workers))))
+
+    def _wait_until_ready(self, waiting: set[int]) -> None:
         while waiting:
-            for number in self._with_events(waiting):
+            pipes = {self._workers[number].events: number for number in waiting}
+            # All of them if none has sent anything for a second: one may have taken too long.
+            for number in [pipes[pipe] for pipe in wait(list(pipes), 1.0)] or sorted(waiting):  # type: ignore[index]
                 try:
                     event = self._workers[number].next_event(self._timeout_s)
                 except _Lost as lost:
@@ -333,15 +337,7 @@ class ProcessPool:
                 return timed.results
             except _Lost as lost:
                 self._replace(number, lost)
-                self._prepare_alone(number)
-
-    def _prepare_alone(self, number: int) -> None:
-        while True:
-            try:
-                self._wait_for(self._workers[number], Ready)
-                return
-            except _Lost as lost:
-                self._replace(number, lost)
+                self._wait_until_ready({number})
 
     def _passed(self, label: str, cell: Cell) -> bool:
         checked = self._checked.get((label, cell.key))
@@ -351,8 +347,6 @@ class ProcessPool:
         """Notes the cell that ended a process, and starts another process, which prepares the other cells."""
         old = self._workers[number]
         label = old.spec.label
-        if lost.cell is None:
-            raise PoolError(f"a timing process was lost: {lost.reason}; {old.last_words()}")
         # Two processes may lose the same cell at the same time. No process runs a lost cell again, so this ends.
         self._lost.setdefault(
             (label, lost.cell.key),
@@ -380,11 +374,6 @@ class ProcessPool:
             if isinstance(event, kind):
                 return event
 
-    def _with_events(self, waiting: set[int]) -> list[int]:
-        """Returns the processes that have sent something; all of them if none has for a second."""
-        pipes = {self._workers[number].events: number for number in waiting}
-        return [pipes[pipe] for pipe in wait(list(pipes), 1.0)] or sorted(waiting)  # type: ignore[index]
-
     def _note(self, number: int, event: Event | None) -> None:
         worker = self._workers[number]
         match event:
@@ -402,8 +391,3 @@ class ProcessPool:
                     self._checked[key] = result
         if isinstance(event, Started | Prepared | Timed):
             self._on_event(event)
-
-
-def exit_name(code: int) -> str:
-    """Returns how a process ended, such as ``SIGSEGV``."""
-    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

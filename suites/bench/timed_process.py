@@ -31,19 +31,12 @@ class TimedProcess:
     Args:
         cases: All cells, by key.
         on_cell: Is called with each cell before it runs, since the cell may crash the process.
-        seed: Decides the order of the cells in each round; None for another order each time.
     """
 
-    def __init__(
-        self,
-        cases: Mapping[CellKey, Case],
-        on_cell: Callable[[Cell], None],
-        *,
-        seed: int | None = None,
-    ) -> None:
+    def __init__(self, cases: Mapping[CellKey, Case], on_cell: Callable[[Cell], None]) -> None:
         self._cases = cases
         self._on_cell = on_cell
-        self._order = random.Random(seed)
+        self._order = random.Random()
         self._cells: dict[CellKey, TimedCell] = {}
 
     def prepare(self, key: CellKey, *, checks: bool) -> CellResult:
@@ -140,11 +133,9 @@ def _rounds(running: Iterable[Measurement], seconds: float) -> int:
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """Turns automatic garbage collection off."""
-    enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
-            gc.enable()
+        gc.enable()

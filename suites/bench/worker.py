@@ -14,17 +14,7 @@ import msgspec
 
 from reports import Cell, CellResult, Status
 from reports.records.cell import CellKey
-from suites.bench.messages import (
-    PROTOCOL,
-    Conductor,
-    Opened,
-    Prepare,
-    Prepared,
-    Ready,
-    Refused,
-    Started,
-    Timed,
-)
+from suites.bench import messages
 from suites.bench.timed_process import TimedProcess
 from suites.cells.case import SEED, Case
 from suites.cells.grid import why_skipped
@@ -38,18 +28,18 @@ from suites.timing.timed_selection import timed_cells
 
 def main(arguments: Sequence[str]) -> int:
     """Obeys the command that started this process until its last order; returns the exit code."""
-    conductor = Conductor.of_environment()
+    conductor = messages.Conductor()
     try:
         selection = msgspec.json.decode(arguments[0], type=Selection)
         cases = _open(selection, conductor)
     except (SelectionError, RuntimeError) as error:
-        conductor.send(Refused(str(error)))
+        conductor.send(messages.Refused(str(error)))
         return 3
     _serve(conductor, cases)
     return 0
 
 
-def _open(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
+def _open(selection: Selection, conductor: messages.Conductor) -> dict[CellKey, Case]:
     """Loads the operators, and sends the list of their cells; returns the cells that can be timed."""
     cases, refusal = [], None
     try:
@@ -73,31 +63,33 @@ def _open(selection: Selection, conductor: Conductor) -> dict[CellKey, Case]:
     header = run_header.header(selection, selection.profile)
     loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     files = [file for file in loaded if isinstance(file, str)]
-    conductor.send(Opened(PROTOCOL, header, [case.cell for case in runnable.values()], skipped, refusal, files))
+    conductor.send(
+        messages.Opened(messages.PROTOCOL, header, [case.cell for case in runnable.values()], skipped, refusal, files)
+    )
     return runnable
 
 
-def _serve(conductor: Conductor, cases: dict[CellKey, Case]) -> None:
+def _serve(conductor: messages.Conductor, cases: dict[CellKey, Case]) -> None:
     order: list[CellKey] = []
 
     def on_cell(cell: Cell) -> None:
         if order:
             conductor.running.set(order.index(cell.key))
         else:
-            conductor.send(Started(cell))
+            conductor.send(messages.Started(cell))
 
     process = TimedProcess(cases, on_cell)
     for each in conductor.orders():
-        if isinstance(each, Prepare):
+        if isinstance(each, messages.Prepare):
             order = []
             to_check = {cell.key for cell in each.to_check}
             for cell in each.cells:
-                conductor.send(Prepared(process.prepare(cell.key, checks=cell.key in to_check)))
+                conductor.send(messages.Prepared(process.prepare(cell.key, checks=cell.key in to_check)))
             process.freeze_garbage()
-            conductor.send(Ready())
+            conductor.send(messages.Ready())
         else:
             order = [cell.key for cell in each.cells]
-            conductor.send(Timed(process.time(order, each.seconds, last=each.last, measures=each.measures)))
+            conductor.send(messages.Timed(process.time(order, each.seconds, last=each.last, measures=each.measures)))
 
 
 if __name__ == "__main__":

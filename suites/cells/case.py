@@ -88,11 +88,6 @@ class Case:
         return self.operator.has_gradient(self.backend, self.dtype)
 
     @property
-    def has_inputs(self) -> bool:
-        """Whether :meth:`inputs` returns the inputs of the test; those of an error case are in :attr:`error`."""
-        return bool(self.size) or self.variant in edges_of(self.operator, self.dtype)
-
-    @property
     def error(self) -> ErrorCase:
         """The error case that the variant names."""
         return next(case for case in self.operator.errors if case.name == self.variant)

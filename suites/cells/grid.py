@@ -25,11 +25,6 @@ def backends(operator: Operator, platform: str) -> list[Backend]:
     return [backend for backend in BACKENDS.values() if platform in backend.platforms and backend in tested]
 
 
-def peers(operator: Operator, platform: str) -> list[Backend]:
-    """Returns the libraries that have a function for the same computation as an operator, on a platform."""
-    return [backend for backend in BACKENDS.values() if platform in backend.platforms and backend in operator.peers]
-
-
 def operators_of(selection: Selection) -> list[Operator]:
     """Returns the operators in use that a selection names, or all of them if it names none."""
     return [each for name, each in catalogue.operators().items() if name in (selection.operators or (name,))]

@@ -8,7 +8,7 @@ from reports.records.cell import short_dtype
 from suites.backends import BACKENDS
 from suites.cells import catalogue
 from suites.cells.case import Case
-from suites.cells.grid import backends, missing_device, operators_of, why_skipped
+from suites.cells.grid import backends, operators_of, why_skipped
 from suites.cells.selection import Selection
 from suites.declare import fields
 from suites.errors import SelectionError
@@ -24,17 +24,6 @@ def require_known_names(selection: Selection) -> None:
     _require_known("backend", selection.backends, [backend.id for backend in BACKENDS.values()])
     dtypes = list(dict.fromkeys(dtype for operator in operators_of(selection) for dtype in operator.dtypes))
     _require_known("dtype", selection.dtypes, [*dtypes, *map(short_dtype, dtypes)], alternatives=dtypes)
-
-
-def require_device(selection: Selection) -> None:
-    """Requires that JAX has a device of the selection's platform here.
-
-    Raises:
-        SelectionError: There is none; the message says what to install.
-    """
-    reason = missing_device(selection.device)
-    if reason:
-        raise SelectionError(reason)
 
 
 def require_runnable(selection: Selection, cases: Iterable[Case]) -> None:

@@ -22,7 +22,7 @@ class Selection:
     Attributes:
         sources: Python files or modules with operators; none for the built-in ones.
         device: ``cpu`` or ``cuda``.
-        profile: ``quick``, ``full`` or ``deep``.
+        profile: ``quick`` or ``full``.
         operators: Names of operators.
         backends: Names of backends.
         dtypes: Names of dtypes, such as ``float32`` or ``f32``.

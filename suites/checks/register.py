@@ -104,12 +104,6 @@ def _position(file: Path) -> int:
     return FILES.index(name) if name in FILES else len(FILES)
 
 
-def check_of(file: Path, function: str) -> Check | None:
-    """Returns the check of a test in an imported file; None if it is not registered."""
-    path = file.resolve()
-    return next((each for each in _REGISTERED.values() if (each.file, each.function) == (path, function)), None)
-
-
 def check_of_id(nodeid: str) -> Check | None:
     """Returns the check of a test, by pytest's id of the test; None if there is none."""
     function = nodeid.partition("[")[0].rpartition("::")[2]

@@ -90,8 +90,6 @@ def run(name: str, row: Client, options: Sequence[str]) -> Found:
     """Runs the tests of a client twice, and times a call."""
     found = Found()
     try:
-        if row.needs_gpu and not shutil.which("nvidia-smi"):
-            raise Missing("needs an NVIDIA GPU")
         python = environment(name, row)
     except Missing as error:
         found.missing = str(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -44,7 +44,6 @@ class Client:
         edits: The lines to change.
         tests: Arguments of pytest that select its tests, such as ``("--pyargs", "warp.tests.interop.test_jax")``.
         python: The least minor version of Python 3 that it needs.
-        needs_gpu: Whether nothing of it runs without a GPU.
         sample: How many of the tests run unless all are asked for; they are drawn with a fixed seed. None runs all.
         different: The reason for each test that fails on purpose, by the end of its pytest id.
         calls: Returns two functions without parameters, its own and ours, that make :data:`CALLS` calls and wait for
@@ -55,7 +54,6 @@ class Client:
     edits: tuple[Edit, ...]
     tests: tuple[str, ...]
     python: int = 11
-    needs_gpu: bool = False
     sample: int | None = None
     different: Mapping[str, str] = field(default_factory=dict)
     calls: Callable[[], tuple[Callable[[], Any], Callable[[], Any]]] | None = None
@@ -63,8 +61,7 @@ class Client:
 
 def client(name: str) -> Client:
     """The row of a client."""
-    module, _, variable = ALL[name].partition(":")
-    found: Client = getattr(importlib.import_module(module), variable)
+    found: Client = pkgutil.resolve_name(ALL[name])
     return found
 
 

@@ -18,8 +18,9 @@ from typing import Any
 from reports.cli import add_commands
 from reports.cli import run as run_report
 from reports.errors import ReportError
-from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_options
+from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_command
 from reports.records.store import RUNS_VARIABLE
+from reports.render.visible import visible
 from suites.cells.selection import Selection, SelectionError, require_files
 from suites.processes.interruption import INTERRUPTION
 
@@ -30,8 +31,6 @@ Without a FILE the built-in operators are used.
 """
 
 _USAGE_ERROR, _NO_TESTS = 4, 5  # exit codes of pytest
-
-_RAW = argparse.RawDescriptionHelpFormatter
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,10 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check_summary(options.summary)
         return int(options.command(options))
     except (SelectionError, ReportError) as error:
-        from reports.render.visible import visible
-
-        for line in f"{options.prog}: {error}".splitlines():
-            print(visible(line), file=sys.stderr)
+        _say(f"{options.prog}: {error}")
     except KeyboardInterrupt:
         print(f"{options.prog}: interrupted.", file=sys.stderr)
     except Exception as error:
@@ -68,12 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{options.prog}: interrupted.", file=sys.stderr)
             return int(Exit.COULD_NOT_RUN)
         # Python would exit with 1, which means that a kernel is wrong or slower.
-        from reports.render.visible import visible
-
-        for line in traceback.format_exc().splitlines():
-            print(visible(line), file=sys.stderr)
-        what = visible(f"{type(error).__name__}: {error}".splitlines()[0])
-        print(f"{options.prog}: stopped by a fault of its own, so nothing is decided: {what}", file=sys.stderr)
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        _say(traceback.format_exc(), f"{options.prog}: stopped by a fault of its own, so nothing is decided: {what}")
     return int(Exit.COULD_NOT_RUN)
 
 
@@ -200,14 +192,12 @@ def _show_run(
     from reports.records.record import last_by_cell
     from reports.records.run_file import load_run
     from reports.render.page import show
-    from reports.render.visible import visible
 
     run = load_run(path)
     judgement = judge(run)
     if tables and run.records:
         show(page_of(run.records, doubts=judgement.lines), options)
-    for line in judgement.lines if says else ():
-        print(visible(f"{options.prog}: {line}"), file=sys.stderr)
+    _say(*(f"{options.prog}: {line}" for line in judgement.lines if says))
     count = len(last_by_cell(run.records))
     if not ends:
         return judgement.exit
@@ -243,6 +233,13 @@ def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
     print(f"    kernel-bridge {options.name} {shlex.join(typed)}", file=sys.stderr)
 
 
+def _say(*texts: str) -> None:
+    """Prints lines on standard error; a name in them cannot control the terminal."""
+    for text in texts:
+        for line in text.splitlines():
+            print(visible(line), file=sys.stderr)
+
+
 def _announce(text: str) -> None:
     print(f"kernel-bridge: {text}", file=sys.stderr, flush=True)
 
@@ -264,40 +261,33 @@ def parser() -> Parser:
 
 def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
     """Returns the parser of all commands, and the parser of each command by its name."""
-    main_parser = Parser(_program(), description=DESCRIPTION, epilog=EXIT_HELP, formatter_class=_RAW)
+    raw = argparse.RawDescriptionHelpFormatter
+    main_parser = Parser(_program(), description=DESCRIPTION, epilog=EXIT_HELP, formatter_class=raw)
     main_parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, command: Any, text: str, example: str, *names: str, pytest: bool = False) -> Any:
-        more = "arguments after -- go to pytest, for example: -- -k vmap\n\n" if pytest else ""
-        epilog = f"{more}{EXIT_HELP}\nexample:\n  kernel-bridge {example}"
-        command_parser = commands.add_parser(name, help=text, description=text, epilog=epilog, formatter_class=_RAW)
-        command_parser.set_defaults(
-            command=command, name=name, prog=command_parser.prog, takes_pytest=pytest, reads_runs=False
-        )
-        add_options(command_parser, *names)
-        return command_parser
-
     cells = (*CELLS, "device")
-    validate = add(
-        "validate", _validate, "run every check of each kernel, and print the verdicts",
+    validate = add_command(
+        commands, "validate", "run every check of each kernel, and print the verdicts",
         "validate my_ops.py --operator cube", *cells, "profile", "part", "executor", "resume", "jobs", "timeout",
-        "seed", "format", "summary", "runs", "verbose", pytest=True,
+        "seed", "format", "summary", "runs", "verbose", command=_validate, takes_pytest=True,
+        more="arguments after -- go to pytest, for example: -- -k vmap\n\n",
     )  # fmt: skip
-    bench = add(
-        "bench", _bench, "check and time kernels, and print the table", "bench my_ops.py --size 4096", *cells,
+    bench = add_command(
+        commands, "bench", "check and time kernels, and print the table", "bench my_ops.py --size 4096", *cells,
         "profile", "part", "executor", "resume", "processes", "peers", "timeout", "format", "summary", "runs",
+        command=_bench,
     )  # fmt: skip
-    listing = add(
-        "list", _list, "list operators, their backends, and why cells are skipped", "list --backend warp", "operator",
-        "backend", "device", "format",
+    listing = add_command(
+        commands, "list", "list operators, their backends, and why cells are skipped", "list --backend warp",
+        "operator", "backend", "device", "format", command=_list,
     )  # fmt: skip
     for each in (validate, bench, listing):
         each.add_argument("operators", nargs="*", metavar="FILE", help="Python files or modules with operators")
     listing.set_defaults(profile="quick")
-    compare = add(
-        "compare", _compare, "compare two recorded runs, or time two git revisions", "compare HEAD~1 --gate", "gate",
-        *cells, "profile", "processes", "minutes", "timeout", "format", "summary", "runs",
+    compare = add_command(
+        commands, "compare", "compare two recorded runs, or time two git revisions", "compare HEAD~1 --gate", "gate",
+        *cells, "profile", "processes", "minutes", "timeout", "format", "summary", "runs", command=_compare,
     )  # fmt: skip
     compare.usage = f"{compare.prog} BASE [HEAD] [FILE ...] [options]"
     compare.add_argument(
@@ -305,13 +295,12 @@ def _parsers() -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
         "which the second is HEAD by default; then Python files or modules with operators. With --gate, BASE is by "
         "default that of the policy",
     )  # fmt: skip
-    merging = add(
-        "merge", _merge, "join the recorded parts of a run into one run", "merge parts/*.jsonl", "missing", "runs"
-    )
+    merging = add_command(
+        commands, "merge", "join the recorded parts of a run into one run", "merge parts/*.jsonl", "missing", "runs",
+        command=_merge,
+    )  # fmt: skip
     merging.add_argument("run_names", nargs="+", metavar="RUN", help=f"the parts: {RUN_HELP}")
     add_commands(commands)
-    for each in commands.choices.values():
-        each.set_defaults(takes_pytest=each.get_default("takes_pytest") or False)
     return main_parser, commands.choices
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import multiprocessing
 import os
+import pkgutil
 import secrets
-import statistics
 import sys
 import tempfile
 import time
@@ -16,13 +15,10 @@ from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from reports import Cell, ReportError, RunNotFound, find_run, last_by_cell, load_run, new_run_id, run_path
-from reports.records.cell import CellKey
-from reports.records.store import list_runs
+from reports import Cell, ReportError, find_run, last_by_cell, load_run, new_run_id, run_path
 from suites.cells import catalogue
 from suites.cells.parts import part_numbers
 from suites.cells.runnable import require_known_names
@@ -42,7 +38,6 @@ TRIES = 3
 CELLS_OF_PART, MOST_PARTS = 20, 256
 """Cells of a part, and most parts. The process of a part imports for five seconds before it runs its first cell."""
 
-_RECENT_RUNS = 8
 _AGAIN_S = 0.2
 _LONGEST = 300
 
@@ -101,7 +96,7 @@ def _groups(command: str, selection: Selection) -> Mapping[Any, Sequence[Cell]]:
 
 @dataclass
 class _Session:
-    """Submits the parts that are left, the longest first, and joins those that arrive."""
+    """Submits the parts that are left, and joins those that arrive."""
 
     make: Callable[[], Any]
     words: Sequence[str]
@@ -134,12 +129,9 @@ class _Session:
         )  # fmt: skip
 
     def _run(self, file: Path) -> None:
-        seconds = recorded_seconds()
-        usual = statistics.mean(seconds.values()) if seconds else 1.0
-        cost = {part: sum(seconds.get(cell.key, usual) for cell in cells) for part, cells in self.parts.items()}
         if multiprocessing.get_start_method(allow_none=True) is None:
             multiprocessing.set_start_method("spawn")  # JAX has started threads here, so this process must not fork
-        for part in sorted(self._left(), key=lambda part: -cost[part]):
+        for part in self._left():
             self._submit(part)
         with Progress("parts", "part") as screen:
             screen.total = len(self.waiting)
@@ -194,26 +186,11 @@ class _Session:
             worker.kill()
 
 
-def recorded_seconds() -> dict[CellKey, float]:
-    """Returns how long each cell took in the newest runs that have it: the time since the record before."""
-    seconds: dict[CellKey, float] = {}
-    with contextlib.suppress(RunNotFound):
-        for path in list_runs()[-_RECENT_RUNS:]:
-            ends: dict[int, str] = {}
-            with contextlib.suppress(ReportError):
-                for record in load_run(path).records:
-                    since = datetime.fromisoformat(ends.get(id(record.run), record.run.started))
-                    seconds[record.cell.key] = (datetime.fromisoformat(record.time) - since).total_seconds()
-                    ends[id(record.run)] = record.time
-    return seconds
-
-
 def _function(name: str) -> Callable[[], Any]:
     """Returns the function of ``module:function``; a module may lie in the current folder."""
     sys.path.append(os.getcwd())
-    module, _, function = name.partition(":")
     try:
-        return cast("Callable[[], Any]", getattr(importlib.import_module(module), function))
+        return cast("Callable[[], Any]", pkgutil.resolve_name(name))
     except Exception as error:
         raise SelectionError(
             f"--executor {name}: {_text(error)}. Give a module and a function in it that returns an executor, such as"

@@ -161,7 +161,7 @@ def _spec(
     revisions: RevisionPair, label: str, selection: Selection, variables: Mapping[str, str], scratch: str
 ) -> WorkerSpec:
     revision = revisions.base if label == BASE else revisions.head
-    folder, own = str(Path(scratch, label)), revision.selection(selection)
+    folder, own = str(Path(scratch, label)), replace(selection, sources=revision.sources)
     shared = {"KERNEL_BRIDGE_CACHE_DIR": folder} | isolation.shared_code(own, folder)
     return WorkerSpec(label, worker_command(own), {**variables, **shared, **revision.variables}, revision.folder)
 

@@ -33,10 +33,6 @@ def _add(x, y, out):  # type: ignore[no-untyped-def]
         out[i] = x[i] + y[i]
 
 
-def _numba(out: Any) -> Call:
-    return bridge.numba_kernel(_add, out)
-
-
 def _operator(out: Any) -> Call:
     operator = bridge.XLACustomKernel("add", outs=lambda x, y: jax.ShapeDtypeStruct(x.shape, x.dtype))
     operator.def_numba_kernel(lambda outs: bridge.numba_kernel(_add, outs[0]))
@@ -91,7 +87,7 @@ def _cpp_cuda(out: Any) -> Call:
 
 WAYS: dict[str, dict[str, tuple[str, Callable[[Any], Call]]]] = {
     "cpu": {
-        "numba": ("native handler, Numba (kernel-bridge)", _numba),
+        "numba": ("native handler, Numba (kernel-bridge)", lambda out: bridge.numba_kernel(_add, out)),
         "operator": ("the same as an XLACustomKernel", _operator),
         "warp-native": ("native handler, Warp (kernel-bridge)", lambda out: _warp(bridge.jax_kernel)),
         "cpp": ("native handler, hand-written C++", _cpp_cpu),

@@ -7,40 +7,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from suites.peers.brainevent import (
-    brainevent_csr_binary_matvec,
-    brainevent_csr_matvec,
-    brainevent_csr_rmatvec,
-)
-from suites.peers.cupy import (
-    cupy_cumsum,
-    cupy_matmul,
-    cupy_softmax,
-    cupy_sum,
-    cusparse_csr_matmat,
-    cusparse_csr_matvec,
-    cusparse_csr_rmatvec,
-)
-from suites.peers.host import (
-    numpy_into,
-    numpy_matmul,
-    numpy_reduction,
-    scipy_csr_product,
-    scipy_csr_transposed_product,
-    scipy_sigmoid,
-    scipy_softmax,
-)
+from suites.peers import brainevent, cupy, host
 
-SUM = {"numpy": numpy_reduction(np.sum), "cupy": cupy_sum}
-CUMSUM = {"numpy": numpy_into(np.cumsum), "cupy": cupy_cumsum}
-MATVEC = MATMUL = {"numpy": numpy_matmul, "cupy": cupy_matmul}
-SIGMOID = {"scipy": scipy_sigmoid}
-SOFTMAX = {"scipy": scipy_softmax, "cupy": cupy_softmax}
-CSR_MATVEC = {"scipy": scipy_csr_product, "cupy": cusparse_csr_matvec, "brainevent": brainevent_csr_matvec}
-CSR_RMATVEC = {
-    "scipy": scipy_csr_transposed_product,
-    "cupy": cusparse_csr_rmatvec,
-    "brainevent": brainevent_csr_rmatvec,
+SUM = {"numpy": host.numpy_reduction(np.sum), "cupy": cupy.cupy_sum}
+CUMSUM = {"numpy": host.numpy_into(np.cumsum), "cupy": cupy.cupy_cumsum}
+MATVEC = MATMUL = {"numpy": host.numpy_matmul, "cupy": cupy.cupy_matmul}
+SIGMOID = {"scipy": host.scipy_sigmoid}
+SOFTMAX = {"scipy": host.scipy_softmax, "cupy": cupy.cupy_softmax}
+CSR_MATVEC = {
+    "scipy": host.scipy_csr_product,
+    "cupy": cupy.cusparse_csr_matvec,
+    "brainevent": brainevent.brainevent_csr_matvec,
 }
-CSR_MATMAT = {"scipy": scipy_csr_product, "cupy": cusparse_csr_matmat}
-CSR_BINARY_MATVEC = {"scipy": scipy_csr_product, "brainevent": brainevent_csr_binary_matvec}
+CSR_RMATVEC = {
+    "scipy": host.scipy_csr_transposed_product,
+    "cupy": cupy.cusparse_csr_rmatvec,
+    "brainevent": brainevent.brainevent_csr_rmatvec,
+}
+CSR_MATMAT = {"scipy": host.scipy_csr_product, "cupy": cupy.cusparse_csr_matmat}
+CSR_BINARY_MATVEC = {"scipy": host.scipy_csr_product, "brainevent": brainevent.brainevent_csr_binary_matvec}

@@ -9,7 +9,8 @@ import pytest
 
 from suites.cells import catalogue
 from suites.cells.catalogue import CatalogueError
-from suites.cells.runnable import require_device, require_known_names
+from suites.cells.grid import missing_device
+from suites.cells.runnable import require_known_names
 from suites.cells.selection import Selection, SelectionError
 
 
@@ -36,5 +37,6 @@ def require_sound(selection: Selection) -> None:
     """
     catalogue.use(selection.sources)
     require_known_names(selection)
-    require_device(selection)
+    if missing := missing_device(selection.device):
+        raise SelectionError(missing)
     catalogue.check(selection.device, selection.operators)

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import msgspec
 
-from reports import ReportError, Run, RunFile, find_run, load_run
+from reports import Run, RunFile, load_run
 from suites.cells.selection import SelectionError
 
 _MAY_DIFFER = {"run_id", "started", "host.load", "device.sm_clock_mhz", "device.other_processes", "device.is_slowed"}
@@ -50,28 +50,14 @@ class RunLock:
             self._file = None
 
 
-def find_for_resume(name: str) -> Path:
-    """Returns the file of the run to continue.
-
-    Raises:
-        SelectionError: There is no such run.
-    """
-    try:
-        return find_run(name)
-    except ReportError as error:
-        raise SelectionError(f"--resume {name}: {error}") from error
-
-
 def load_for_resume(name: str, path: Path) -> RunFile:
     """Reads the run to continue.
 
     Raises:
-        SelectionError: The run cannot be read, or it is damaged. A last line that a crash cut short is no damage.
+        ReportError: The run cannot be read.
+        SelectionError: It is damaged. A last line that a crash cut short is no damage.
     """
-    try:
-        run = load_run(path)
-    except ReportError as error:
-        raise SelectionError(f"--resume {name}: {error}") from error
+    run = load_run(path)
     if run.lasting_problems:
         problem = run.lasting_problems[0]
         raise SelectionError(f"--resume {name}: {problem}. A damaged run cannot be continued: start a new one.")

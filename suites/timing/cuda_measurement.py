@@ -21,16 +21,8 @@ import jax.numpy as jnp
 
 from reports import ProcessTimes, RecordError
 from reports.records.quantiles import quantile
+from suites.timing import gpu
 from suites.timing.device_clock import WARM, CallTimes, DeviceClock, device_clock
-from suites.timing.gpu import (
-    COLD_FROM_L2,
-    NOTHING_KNOWN,
-    DeviceManagement,
-    DeviceState,
-    is_throttled,
-    l2_bytes,
-    management_of,
-)
 from suites.timing.measurement import Measurement
 
 MOST_SETS = 64
@@ -61,7 +53,7 @@ def input_sets(cache: str, working_set_bytes: int) -> InputSets:
     """
     if cache == "hot":
         return HOT
-    sets = max(2, -(-COLD_FROM_L2 * l2_bytes() // max(1, working_set_bytes)))
+    sets = max(2, -(-gpu.COLD_FROM_L2 * gpu.l2_bytes() // max(1, working_set_bytes)))
     return InputSets(sets, False) if sets <= MOST_SETS else InputSets(2, True)
 
 
@@ -145,12 +137,12 @@ class CudaMeasurement(Measurement):
         working_set_bytes: int,
         *,
         clock: DeviceClock | None = None,
-        management: DeviceManagement | None = None,
+        management: gpu.DeviceManagement | None = None,
     ):
         self._program, self._arguments = program, list(arguments)
         self._sets = input_sets(cache, working_set_bytes)
         self._clock = device_clock(device) if clock is None else clock
-        self._management = management_of(device) if management is None else management
+        self._management = gpu.management_of(device) if management is None else management
         self._samples: list[CallTimes] = []
         self._clocks: list[float] = []
         self._discarded = 0
@@ -168,7 +160,7 @@ class CudaMeasurement(Measurement):
         for _ in range(TRIES):
             self._wake(rotation)
             batch, states = self._batch(rotation)
-            if not is_throttled(states, self._management.top_mhz if self._management else 0.0):
+            if not gpu.is_throttled(states, self._management.top_mhz if self._management else 0.0):
                 self._samples += batch
                 # Only the clocks while the device worked: without work it lowers its clock.
                 self._clocks += [state.clock_mhz for state in states[1:-1] if state.clock_mhz is not None]
@@ -201,7 +193,7 @@ class CudaMeasurement(Measurement):
         """Runs the timed program on other inputs on the device; returns its results."""
         return self._program(*inputs)
 
-    def _batch(self, rotation: InputRotation) -> tuple[list[CallTimes], list[DeviceState]]:
+    def _batch(self, rotation: InputRotation) -> tuple[list[CallTimes], list[gpu.DeviceState]]:
         """Returns the times of some calls, and the states of the device before, during and after them."""
         states = [self._state()]
         times = self._clock.times(
@@ -209,8 +201,8 @@ class CudaMeasurement(Measurement):
         )
         return times, [*states, self._state()]
 
-    def _state(self) -> DeviceState:
-        return NOTHING_KNOWN if self._management is None else self._management.state()
+    def _state(self) -> gpu.DeviceState:
+        return gpu.NOTHING_KNOWN if self._management is None else self._management.state()
 
     def _wake(self, call: Callable[[], Any]) -> None:
         """Works until the clock of an idle device has risen again, or does not rise."""

@@ -28,8 +28,9 @@ import jax
 import jax.numpy as jnp
 
 from reports import RecordError
+from suites.timing import instruments
 from suites.timing.gpu import COLD_FROM_L2, l2_bytes
-from suites.timing.instruments import PREFIX, Spin, Sweep
+from suites.timing.instruments import PREFIX
 
 KERNEL = "kernel"
 
@@ -350,18 +351,13 @@ def device_clock(device: jax.Device) -> DeviceClock:
     return clock
 
 
-def spin(seconds: float, device: jax.Device) -> Spin:
+def spin(seconds: float, device: jax.Device) -> Callable[[], Any]:
     """Returns a kernel that keeps the device busy for about this time: at least 0.2 ms, at most 20 ms."""
     wanted = min(max(seconds, _LEAST_SPIN_S), _MOST_SPIN_S)
     steps = 1
     while steps * _LEAST_SPIN_S < wanted:
         steps *= 2
-    return _spin(steps * _LEAST_SPIN_S, device)
-
-
-@functools.cache
-def _spin(seconds: float, device: jax.Device) -> Spin:
-    return Spin(seconds, device)
+    return instruments.spin(steps * _LEAST_SPIN_S, device)
 
 
 @functools.cache
@@ -369,7 +365,7 @@ def _sweep(device: jax.Device) -> Callable[[], Any]:
     """Returns a function that starts to empty the cache of a device; it holds an array several times as large."""
     size = COLD_FROM_L2 * l2_bytes()
     try:
-        return Sweep(size, device)
+        return instruments.sweep(size, device)
     except Exception:  # no cuda-core, or no compiler: then the clock is WallClock, and the name does not matter
         with jax.default_device(device):
             data = jnp.ones(size // 4, jnp.float32)

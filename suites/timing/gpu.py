@@ -41,10 +41,9 @@ def facts(ordinal: int) -> dict[str, Any]:
 
 
 def _driver() -> Any:
-    try:
+    with contextlib.suppress(OSError):
         return ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return None
+    return None
 
 
 def _management_facts(identity: str | None) -> dict[str, Any]:
@@ -154,10 +153,9 @@ class DeviceManagement:
 
 def _parent(pid: int) -> int | None:
     """Returns the process that started another one; None if the system does not tell."""
-    try:
+    with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
+    return None
 
 
 @functools.cache

@@ -7,7 +7,7 @@ chains of fused multiply-adds; where tensor cores multiply, a large product of X
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -141,17 +141,11 @@ def product_rate(numbers: str) -> float:
 @functools.cache
 def arithmetic_peak(dtype: str) -> float:
     """Measures operations per second in a dtype on the first CUDA device; a fused multiply-add counts as two."""
+    device, name = jax.devices("cuda")[0], f"peak_arithmetic<{TYPES[dtype]}>"
     with jax.enable_x64(True):
-        numbers = np.array([1, 0], dtype)
-        seconds = _best_s(f"peak_arithmetic<{TYPES[dtype]}>", numbers, np.int32(ROUNDS))
-    return 2.0 * BLOCKS * THREADS * CHAINS * STEPS * ROUNDS / seconds
-
-
-def _best_s(name: str, array: np.ndarray[Any, Any], *scalars: Any) -> float:
-    """Returns the least time of a launch on an array."""
-    device = jax.devices("cuda")[0]
-    out = jax.ShapeDtypeStruct((BLOCKS * THREADS,), jnp.dtype(array.dtype))
-    call = jax.jit(cuda_raw_kernel(SOURCE, name, out, grid=BLOCKS, block=THREADS, scalars=scalars))
-    argument = jax.device_put(array, device)
-    jax.block_until_ready(call(argument))
-    return 1e-9 * min(each.span_ns for each in device_clock(device).times(lambda: call(argument), LAUNCHES))
+        out = jax.ShapeDtypeStruct((BLOCKS * THREADS,), dtype)
+        call = jax.jit(cuda_raw_kernel(SOURCE, name, out, grid=BLOCKS, block=THREADS, scalars=(np.int32(ROUNDS),)))
+        numbers = jax.device_put(np.array([1, 0], dtype), device)
+        jax.block_until_ready(call(numbers))
+        times = device_clock(device).times(lambda: call(numbers), LAUNCHES)
+    return 2.0 * BLOCKS * THREADS * CHAINS * STEPS * ROUNDS / (1e-9 * min(each.span_ns for each in times))

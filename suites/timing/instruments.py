@@ -48,37 +48,26 @@ _BLOCKS = 1056
 """Enough for 8 blocks on each of 132 multiprocessors."""
 
 
-class Spin:
-    """Keeps a device busy for a time without touching its memory, so that the host can queue calls behind it.
+@functools.cache
+def spin(seconds: float, device: jax.Device) -> Callable[[], Any]:
+    """Returns a function that keeps a device busy for a time, so that the host can queue calls behind it.
 
-    Args:
-        seconds: How long.
-        device: The device.
+    It returns at once, and does not touch the memory of the device.
 
     Raises:
         ImportError: The package cuda-core is not installed.
         KernelCompileError: NVRTC cannot compile it.
     """
-
-    def __init__(self, seconds: float, device: jax.Device):
-        # Copied to the device now: a copy in front of the timed calls would be recorded as their work.
-        self._microseconds = jax.device_put(np.full(1, round(1e6 * seconds), np.int32), device)
-        jax.block_until_ready(self._start())
-
-    def __call__(self) -> None:
-        """Starts to spin; returns at once."""
-        self._start()
-
-    def _start(self) -> Any:
-        with jax.enable_x64(False):
-            return _spin_kernel()(self._microseconds)
+    # Copied to the device now: a copy in front of the timed calls would be recorded as their work.
+    microseconds = jax.device_put(np.full(1, round(1e6 * seconds), np.int32), device)
+    return _started(_kernel("spin", 1, grid=1, block=1), microseconds)
 
 
-class Sweep:
-    """Empties the cache of the device, so that the next call finds none of its data there.
+def sweep(size_bytes: int, device: jax.Device) -> Callable[[], Any]:
+    """Returns a function that starts to empty the cache of a device: the next call finds none of its data there.
 
-    It only reads, from an array that nothing else uses. If it wrote, the next call would have to wait until the cache
-    has written its data to memory.
+    It returns an array that is ready when the cache is empty. The kernel only reads, from an array that nothing else
+    uses. If it wrote, the next call would have to wait until the cache has written its data to memory.
 
     Args:
         size_bytes: Bytes to read, several times as many as the cache has. They stay allocated.
@@ -87,25 +76,24 @@ class Sweep:
     Raises:
         ImportError: The package cuda-core is not installed.
     """
-
-    def __init__(self, size_bytes: int, device: jax.Device):
-        vectors = -(-size_bytes // VECTOR_BYTES)
-        with jax.enable_x64(False), jax.default_device(device):
-            # Different numbers: constant data may be cheaper to move.
-            self._data = jax.block_until_ready(jnp.arange(vectors * VECTOR_BYTES // 4, dtype=jnp.uint32))
-        out = jax.ShapeDtypeStruct((2,), jnp.int32)
-        self._kernel = cuda_raw_kernel(
-            _SOURCE, f"{PREFIX}_sweep", out, grid=_BLOCKS, block=_BLOCK, scalars=(np.uint32(vectors),)
-        )
-        jax.block_until_ready(self())
-
-    def __call__(self) -> Any:
-        """Starts to read; returns an array that is ready when the cache is empty."""
-        with jax.enable_x64(False):
-            return self._kernel(self._data)
+    vectors = -(-size_bytes // VECTOR_BYTES)
+    with jax.enable_x64(False), jax.default_device(device):
+        # Different numbers: constant data may be cheaper to move.
+        data = jax.block_until_ready(jnp.arange(vectors * VECTOR_BYTES // 4, dtype=jnp.uint32))
+    return _started(_kernel("sweep", 2, grid=_BLOCKS, block=_BLOCK, scalars=(np.uint32(vectors),)), data)
 
 
 @functools.cache
-def _spin_kernel() -> Callable[..., Any]:
-    out = jax.ShapeDtypeStruct((1,), jnp.int32)
-    return cuda_raw_kernel(_SOURCE, f"{PREFIX}_spin", out, grid=1, block=1)
+def _kernel(name: str, outputs: int, **launch: Any) -> Callable[..., Any]:
+    return cuda_raw_kernel(_SOURCE, f"{PREFIX}_{name}", jax.ShapeDtypeStruct((outputs,), jnp.int32), **launch)
+
+
+def _started(kernel: Callable[..., Any], data: jax.Array) -> Callable[[], Any]:
+    """Returns a function that starts a kernel, which has run once."""
+
+    def start() -> Any:
+        with jax.enable_x64(False):
+            return kernel(data)
+
+    jax.block_until_ready(start())
+    return start

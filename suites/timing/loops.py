@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,10 @@ UNCHANGED = np.False_
 """Tells a program of :func:`chain`, when it runs, that no input changes."""
 
 
-def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) -> Callable[..., Any]:
+def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) -> Callable[..., Any] | None:
     """Returns a program that runs ``call`` a number of times, always on the same inputs.
+
+    None if there is no element to write: then XLA would make one call before the loop.
 
     The program takes ``loops``, the number of calls, ``changes``, which is :data:`UNCHANGED`, and the list of
     ``arguments``. If ``changes`` were true, the first element of the first output would replace the first element of an
@@ -29,34 +30,30 @@ def chain(call: Callable[..., Any], outs: Sequence[Any], inputs: Sequence[Any]) 
     Args:
         call: Takes the inputs and returns the outputs.
         outs: Anything with shape and dtype for each output.
-        inputs: Anything with shape and dtype for each input. See :func:`can_chain`.
+        inputs: Anything with shape and dtype for each input.
     """
     index = written_input(outs, inputs)
+    if index is None:
+        return None
 
     def body(_: Any, carried: Any) -> Any:
         (arguments, changes, element), _ = carried
         results = jax.tree.leaves(call(*arguments))
         arguments, results = jax.lax.optimization_barrier((list(arguments), results))
-        if index is not None:
-            new = results[0].reshape(-1)[0]
-            new = (new.real if element.dtype.kind != "c" else new).astype(element.dtype)
-            old = arguments[index]
-            arguments[index] = old.at[(0,) * old.ndim].set(jnp.where(changes, new, element))
+        new = results[0].reshape(-1)[0]
+        new = (new.real if element.dtype.kind != "c" else new).astype(element.dtype)
+        old = arguments[index]
+        arguments[index] = old.at[(0,) * old.ndim].set(jnp.where(changes, new, element))
         return (arguments, changes, element), results
 
     @jax.jit
     def program(loops: Any, changes: Any, arguments: list[jax.Array]) -> Any:
         zeros = [jnp.zeros(out.shape, out.dtype) for out in outs]
         # Read before the loop: reading it in each iteration would cost as much as a short kernel.
-        element = arguments[index].reshape(-1)[0] if index is not None else None
+        element = arguments[index].reshape(-1)[0]
         return jax.lax.fori_loop(0, loops, body, ((list(arguments), changes, element), zeros))[1]
 
     return program
-
-
-def can_chain(outs: Sequence[Any], inputs: Sequence[Any]) -> bool:
-    """Tells whether :func:`chain` keeps every call. Without an element to write, XLA makes one call before the loop."""
-    return written_input(outs, inputs) is not None
 
 
 def written_input(outs: Sequence[Any], inputs: Sequence[Any]) -> int | None:
@@ -90,18 +87,12 @@ class Programs:
             outs: Anything with shape and dtype for each output.
             inputs: Anything with shape and dtype for each input.
         """
-        loop = functools.partial(_loop, chain(call, outs, inputs), jax.device_put(UNCHANGED))
-        return cls(
-            single=jax.jit(lambda *arrays: call(*arrays)),
-            chained=loop if can_chain(outs, inputs) else None,
-        )
+        program, changes = chain(call, outs, inputs), jax.device_put(UNCHANGED)
+        chained = program and (lambda loops, arguments: program(loops, changes, list(arguments)))
+        return cls(single=jax.jit(lambda *arrays: call(*arrays)), chained=chained)
 
     def compile(self, arguments: Sequence[Any]) -> None:
         """Runs each program once."""
         jax.block_until_ready(self.single(*arguments))
         if self.chained is not None:
             jax.block_until_ready(self.chained(1, arguments))
-
-
-def _loop(program: Callable[..., Any], changes: Any, loops: int, arguments: Sequence[Any]) -> Any:
-    return program(loops, changes=changes, arguments=list(arguments))

@@ -13,6 +13,7 @@ from reports import Resources
 def resources(function: Any, arguments: Sequence[jax.Array]) -> Resources:
     """Returns the memory of one call: the bytes that XLA plans for results and temporary arrays.
 
+    A result in the memory of a donated input needs no further memory.
     On a GPU, the peak of its allocator during a call counts if it is more: a library may ask for memory while it runs.
     Memory that a kernel allocates by itself does not count.
 
@@ -25,22 +26,12 @@ def resources(function: Any, arguments: Sequence[jax.Array]) -> Resources:
     """
     program = function.lower(*arguments).compile() if hasattr(function, "lower") else function
     device = next(iter(arguments[0].devices())) if arguments else jax.devices()[0]
-    planned = planned_bytes(program)
+    plan = program.memory_analysis()
+    planned = plan and max(0, plan.temp_size_in_bytes + plan.output_size_in_bytes - plan.alias_size_in_bytes)
     if device.platform == "cpu":
         return Resources(host_bytes=planned)
     sizes = [planned, _grown_bytes(lambda: program(*arguments), device)]
     return Resources(device_bytes=max((size for size in sizes if size is not None), default=None))
-
-
-def planned_bytes(program: Any) -> int | None:
-    """Returns the bytes that XLA plans for the results and temporary arrays of a compiled program; None if unknown.
-
-    A result in the memory of a donated input needs no further memory.
-    """
-    plan = program.memory_analysis()
-    if plan is None:
-        return None
-    return max(0, int(plan.temp_size_in_bytes + plan.output_size_in_bytes - plan.alias_size_in_bytes))
 
 
 def _grown_bytes(call: Callable[[], Any], device: jax.Device) -> int | None:

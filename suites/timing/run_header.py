@@ -118,7 +118,8 @@ def _commit(file: Path) -> tuple[str, bool | None, str] | None:
     """Returns the commit of the repository that a file belongs to, whether there are changes, and its name."""
     is_tracked = _git(file.parent, "ls-files", "--error-unmatch", file.name) is not None
     is_ignored = _git(file.parent, "check-ignore", "--quiet", file.name) is not None
-    if not is_tracked and (is_ignored or _is_installed(file)):
+    installed = [os.path.realpath(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")]
+    if not is_tracked and (is_ignored or _is_in(file, installed)):
         return None
     commit = _git(file.parent, "rev-parse", "--verify", "HEAD")
     if not commit:
@@ -146,11 +147,6 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-def _is_installed(file: Path) -> bool:
-    folders = {os.path.realpath(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")}
-    return any(file.is_relative_to(folder) for folder in folders)
 
 
 _PROJECT = Path(__file__).parents[2]
@@ -197,7 +193,7 @@ def _users_modules() -> Iterator[Path]:
             yield path
 
 
-def _is_in(path: Path, folders: Iterable[Path]) -> bool:
+def _is_in(path: Path, folders: Iterable[Path | str]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
@@ -274,10 +270,9 @@ def _host() -> Host:
 
 def machine_load() -> float | None:
     """Returns the mean number of busy processes over the last minute; None if the system does not tell."""
-    try:
+    with contextlib.suppress(AttributeError, OSError):
         return os.getloadavg()[0]
-    except (AttributeError, OSError):
-        return None
+    return None
 
 
 def _changes_code(variable: str) -> bool:
@@ -286,16 +281,12 @@ def _changes_code(variable: str) -> bool:
 
 
 def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
+    lines = _text(Path("/proc/cpuinfo")).splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
 
 
 def _version(name: str) -> str | None:
-    try:
+    with contextlib.suppress(metadata.PackageNotFoundError):
         return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+    return None

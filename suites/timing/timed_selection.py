@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from suites.backends import BACKENDS, Backend
 from suites.cells.case import Case
-from suites.cells.grid import backends, grid, peers
+from suites.cells.grid import backends, grid
 from suites.cells.parts import share
 from suites.cells.selection import Selection
 from suites.declare.operator import Operator
@@ -60,7 +60,8 @@ def _group(case: Case) -> tuple[str | int, ...]:
 
 def backends_and_peers(operator: Operator, platform: str) -> list[Backend]:
     """Returns the backends of an operator on a platform, and the libraries that compute the same."""
-    return [*backends(operator, platform), *peers(operator, platform)]
+    own = backends(operator, platform)
+    return [*own, *(each for each in BACKENDS.values() if platform in each.platforms and each in operator.peers)]
 
 
 def _is_timed(case: Case, profile: str) -> bool:

@@ -18,7 +18,7 @@ from suites.validate.finding import cell_of, key_text
 
 def give_cells(metafunc: pytest.Metafunc) -> None:
     """Parametrizes the test of a check by the cells of the check."""
-    check = register.check_of(metafunc.definition.path, metafunc.function.__name__)
+    check = register.check_of_id(metafunc.definition.nodeid)
     assert check is not None, "a test in this folder needs the decorator @check"
     metafunc.parametrize("case", check.cells.chosen(Selection.of(metafunc.config.option, "kb_")))
 
@@ -46,7 +46,7 @@ def arrange(
     groups = {item: (*_kernel(case), getattr(item, "originalname", "")) for item, case in cases.items()}
     chosen = share(Counter(groups.values()), part)
     for item, case in cases.items():
-        check = register.check_of(item.path, getattr(item, "originalname", ""))
+        check = register.check_of_id(item.nodeid)
         assert check is not None  # a test that is not registered has no cells
         item.extra_keyword_matches.add(check.name)  # -k vmap chooses the checks of this name
         if groups[item] not in chosen or (keys and key_text(cell_of(case, check)) in keys):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from reports import last_by_cell
+from reports import find_run, last_by_cell
 from suites.cells.selection import Selection
 from suites.checks.drawn.session_choices import SEED_FLAG
 from suites.processes import isolation
 from suites.processes.progress import Progress
-from suites.processes.resuming import find_for_resume, load_for_resume
+from suites.processes.resuming import load_for_resume
 from suites.processes.session_end import SessionEnd
+from suites.timing.run_header import usable_cores
 
 _CHECKS = Path(__file__).parents[1] / "checks"
 
@@ -31,8 +32,7 @@ MOST_JOBS = 16
 
 def default_jobs(cells: int) -> int:
     """Returns one worker for each :data:`CELLS_OF_WORKER` cells: at least one, at most one for each core."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(MOST_JOBS, cores, cells // CELLS_OF_WORKER))
+    return max(1, min(MOST_JOBS, len(usable_cores()), cells // CELLS_OF_WORKER))
 
 
 def validate(
@@ -60,11 +60,12 @@ def validate(
         more: Further arguments of pytest.
 
     Raises:
-        SelectionError: The selection has an unknown name, or no check that can run here; or ``resume`` names no run.
+        SelectionError: The selection has an unknown name, or no check that can run here.
+        ReportError: ``resume`` names no run.
     """
     cells = _require(selection)
     jobs = default_jobs(cells) if jobs is None else jobs
-    resumed = None if resume is None else find_for_resume(resume)
+    resumed = None if resume is None else find_run(resume)
     watcher = _Watcher()
     with isolation.isolated() as (variables, scratch), patch.dict(os.environ, variables, clear=True):
         # Workers, and the process that they report to, share a GPU.
@@ -93,10 +94,8 @@ def validate(
         words += [] if seed is None else ["--kb-seed", str(seed)]
         code = pytest.main([*words, *more], plugins=[watcher])
     interrupted = code == pytest.ExitCode.INTERRUPTED
-    return SessionEnd(
-        path=watcher.path or (resumed if interrupted else None), refusal=watcher.refusal, interrupted=interrupted,
-        left=watcher.left, passes=watcher.passes, failures=watcher.failures, code=int(code),
-    )  # fmt: skip
+    path = watcher.end.path or (resumed if interrupted else None)
+    return replace(watcher.end, path=path, interrupted=interrupted, code=int(code))
 
 
 def _require(selection: Selection) -> int:
@@ -117,7 +116,7 @@ def _done(path: Path, scratch: str) -> list[str]:
     from suites.validate.finding import key_text
 
     run = load_for_resume(str(path), path)
-    done = Path(tempfile.mkstemp(dir=scratch, suffix=".json")[1])
+    done = Path(scratch, "done.json")
     done.write_text(json.dumps([key_text(record.cell) for record in last_by_cell(run.records)]), encoding="utf-8")
     seed = run.headers[0].flags.get(SEED_FLAG) if run.headers else None
     repeated = [] if seed is None else ["--kb-seed", str(seed)]
@@ -128,11 +127,7 @@ class _Watcher:
     """Keeps the results of a session, as a pytest plugin, and shows the progress."""
 
     def __init__(self) -> None:
-        self.path: Path | None = None
-        self.refusal: str | None = None
-        self.left = 0
-        self.passes: list[str] = []
-        self.failures: list[str] = []
+        self.end = SessionEnd(path=None)
         self._progress = Progress("checks", "check")
 
     def pytest_sessionstart(self) -> None:
@@ -159,8 +154,9 @@ class _Watcher:
 
         session: Any = config.pluginmanager.getplugin(PLUGIN)
         if session is not None:
-            self.path = session.writer.path if session.writer.path.exists() else None
-            self.refusal = session.refusal
-            self.left = session.left
-            self.passes, self.failures = session.passes(), session.failures()
+            path = session.writer.path if session.writer.path.exists() else None
+            passes, failures = session.passes(), session.failures()
+            self.end = SessionEnd(
+                path=path, refusal=session.refusal, left=session.left, passes=passes, failures=failures
+            )
         self.pytest_sessionfinish()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from reports import Accuracy, Cell, Status
-from suites.cells.case import Case, input_types
+from suites.cells.case import Case, edges_of, input_types
 from suites.checks.judging.evidence import CheckFailed, Evidence, outcome
 from suites.checks.register import Check, check_of_id
 
@@ -38,7 +38,8 @@ def finding(
     if check is None:
         return None
     status, reason = outcome(excinfo)
-    shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and case.has_inputs else ([], [])
+    has_inputs = bool(case.size) or case.variant in edges_of(case.operator, case.dtype)  # those of an error case differ
+    shapes, dtypes = input_types(case.inputs()) if status is not Status.SKIPPED and has_inputs else ([], [])
     result = Finding(
         cell=cell_of(case, check), status=status, reason=reason, shapes=shapes, dtypes=dtypes,
         cause=error.verdict.cause if isinstance(error := excinfo and excinfo.value, CheckFailed) else None,

@@ -234,23 +234,12 @@ def filled_gpu_memory(program: Any, arrays: Mapping[str, jax.Array], byte: int, 
                 )
 
 
-@dataclass(frozen=True)
-class _Memory:
-    """Some bytes of a GPU, with the interface by which Numba-CUDA accepts arrays of other libraries."""
-
-    address: int
-    count: int
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": (self.count,), "typestr": "|u1", "data": (self.address, False), "version": 3, "stream": None}
-
-
 def _behind(array: jax.Array) -> Any:
     """The unused bytes behind an array."""
     from numba import cuda
 
-    return cuda.as_cuda_array(_Memory(array.unsafe_buffer_pointer() + array.nbytes, -array.nbytes % MULTIPLE))
+    begin, count = array.unsafe_buffer_pointer() + array.nbytes, -array.nbytes % MULTIPLE
+    return cuda.from_cuda_array_interface({"shape": (count,), "typestr": "|u1", "data": (begin, False), "version": 3})
 
 
 @functools.cache

@@ -132,7 +132,7 @@ _SUITES = _NUMERICS.parent
 _CHECKS = tuple(_SUITES / name for name in ("checks", "cells", "guards", "validate", "processes"))
 _KERNELS = (_SUITES / "backends", _SUITES / "ops", _SUITES / "mutants", _SUITES.parent / "bridge")
 _LIBRARIES = ("site-packages", "dist-packages", "lib-dynload")
-_ANSWERS = tuple(Path(str(module.__file__)) for module in (answers,))
+_ANSWERS = Path(answers.__file__)
 
 _MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY")
 """Words in an error of XLA for missing memory. The error has both if CUDA's driver refuses to load code."""
@@ -166,7 +166,7 @@ def place_outside_of_kernels(error: BaseException) -> str | None:
     """
     frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     for path, line in reversed(frames):
-        if _NUMERICS in path.parents or path in _ANSWERS:
+        if _NUMERICS in path.parents or path == _ANSWERS:
             return f"{path.name}:{line}"
     if isinstance(error, jax.errors.JaxRuntimeError | AssertionError | WrittenBeyond):
         return None
@@ -183,33 +183,23 @@ def is_library(path: Path) -> bool:
     return any(name in path.parts for name in _LIBRARIES) or path.is_relative_to(sysconfig.get_path("stdlib"))
 
 
-def kernel_lines(findings: Iterable[Any], command: Sequence[str] = ("kernel-bridge", "validate")) -> list[str]:
-    """Returns one line for each kernel that a check found wrong, such as::
+def failure_lines(findings: Collection[Any], sources: Sequence[str]) -> list[str]:
+    """Returns a line for each kernel that failed, and names operators whose reference fails, too. Such as::
 
         cube numba float32: is wrong: output 0[0]: got 5.0, truth 7.0; inputs: x = np.array([7.0], np.float32)
         (3 checks: drawn, edges, vmap). Repeat: kernel-bridge validate my_ops.py --operator cube ...
 
     Args:
-        findings: The findings of all checks.
-        command: The words of the command that repeats a check, with the files of operators.
+        findings: The findings, or the records, of all checks.
+        sources: The files of the operators.
     """
     kernels: dict[tuple[str, str], list[Any]] = {}
     for finding in findings:
         if finding.status.failed and finding.status is not Status.UNCHECKED:
             kernels.setdefault((finding.cell.operator, finding.cell.backend), []).append(finding)
-    found = [failure_of(several, command) for several in kernels.values()]
-    return [f"{kernel}: {text}. Repeat: {repeats}" for kernel, text, repeats in found]
-
-
-def failure_lines(findings: Collection[Any], sources: Sequence[str]) -> list[str]:
-    """Returns a line for each kernel that failed, and names operators whose reference fails, too.
-
-    Args:
-        findings: The findings, or the records, of all checks.
-        sources: The files of the operators.
-    """
+    found = [failure_of(several, ("kernel-bridge", "validate", *sources)) for several in kernels.values()]
     doubtful = {each.cell.operator for each in findings if each.status.wrong and each.cell.backend == "jnp"}
-    return kernel_lines(findings, ("kernel-bridge", "validate", *sources)) + [
+    return [f"{kernel}: {text}. Repeat: {repeats}" for kernel, text, repeats in found] + [
         f"{operator}: jnp fails too. The reference or its error bound may be wrong; see {BOUNDS_PAGE}"
         for operator in sorted(doubtful)
     ]

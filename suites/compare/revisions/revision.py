@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from suites.cells.selection import Selection
 from suites.compare.revisions.repository import SHORT
 
 BASE, HEAD = "base", "head"
@@ -35,7 +34,3 @@ class Revision:
     def __str__(self) -> str:
         """Returns the label and the commit, for messages."""
         return f"{self.label} ({self.commit[:SHORT]})"
-
-    def selection(self, of: Selection) -> Selection:
-        """Returns a selection with the operators of this revision."""
-        return replace(of, sources=self.sources)

@@ -1,5 +1,7 @@
 """matmul by the kernel for Hopper GPUs that JAX ships, in Pallas on Mosaic GPU."""
 
+from inspect import signature
+
 from suites.vendors.shipped import padded, shipped
 
 LARGE = {"tile_m": 128, "tile_n": 128, "tile_k": 64, "max_concurrent_steps": 4, "grid_tile_width": 16}
@@ -16,6 +18,8 @@ def matmul_mosaic(inputs, outs, **chosen):
         library = shipped("hopper_matmul_mgpu")
         config = library.TuningConfig(grid_minor_dim=library.MatmulDimension.M, **chosen)
         a, b = padded(A, chosen["tile_m"], depth), padded(B, depth, 2 * chosen["tile_n"])
-        return [library.matmul(a, b, None, config)[:rows, :columns]]
+        # Since jax 0.10 it can also add a matrix.
+        added = [None] if "c" in signature(library.matmul).parameters else []
+        return [library.matmul(a, b, *added, config)[:rows, :columns]]
 
     return call

@@ -95,19 +95,18 @@ class TestCudaCpp:
             build(source)
 
 
-class TestNumbaCuda:
-    @pytest.mark.parametrize(
-        ("body", "operation"), [("out[0] = n + 1", "<ufunc 'add'>"), ("for i in range(n): out[i] = 1", r"range\(")]
-    )
-    def test_a_scalar_that_is_used_as_a_number_is_named_with_the_cure(self, body, operation):
-        cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
-        exec(f"def use(n, out):\n {body}", names := {})
-        arrays = [ArrayType("int32", (), False), ArrayType("float32", (4,), True)]
-        types = [*map(cuda_compilation.numba_type, arrays)]
-        with pytest.raises(Exception, match=operation) as caught:
-            cuda.compile_ptx(names["use"], cuda.types.void(*types), cc=(9, 0))
-        error = cuda_compilation.refused(CudaDefinition.of(cuda.jit(names["use"])), types, caught.value)
-        assert re.search(rf" has {operation}.*\. A scalar is an array of 0 dimensions .* n\[\(\)\]", str(error))
+@pytest.mark.parametrize(
+    ("body", "operation"), [("out[0] = n + 1", "<ufunc 'add'>"), ("for i in range(n): out[i] = 1", r"range\(")]
+)
+def test_a_scalar_that_is_used_as_a_number_is_named_with_the_cure(body, operation):
+    cuda = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
+    exec(f"def use(n, out):\n {body}", names := {})
+    arrays = [ArrayType("int32", (), False), ArrayType("float32", (4,), True)]
+    types = [*map(cuda_compilation.numba_type, arrays)]
+    with pytest.raises(Exception, match=operation) as caught:
+        cuda.compile_ptx(names["use"], cuda.types.void(*types), cc=(9, 0))
+    error = cuda_compilation.refused(CudaDefinition.of(cuda.jit(names["use"])), types, caught.value)
+    assert re.search(rf" has {operation}.*\. A scalar is an array of 0 dimensions .* n\[\(\)\]", str(error))
 
 
 def test_arrays_are_passed_as_numba_cuda_passes_them():

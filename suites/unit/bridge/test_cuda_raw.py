@@ -146,11 +146,10 @@ class TestAnywhere:
 
 
 @gpu
-class TestOnGpu:
-    def test_results_batches_and_shared_memory(self):
-        np.testing.assert_array_equal(scale()(X), 2 * X)
-        np.testing.assert_array_equal(jax.vmap(scale())(jnp.stack([X, X + 1])), 2 * np.stack([X, X + 1]))
-        backwards = cuda_raw_kernel(
-            SOURCE, "backwards", Spec((128,), np.float32), grid=1, block=128, shared_mem=512, scalars=(np.int32(128),)
-        )
-        np.testing.assert_array_equal(backwards(X[:128]), X[127::-1])
+def test_on_a_gpu_results_batches_and_shared_memory():
+    np.testing.assert_array_equal(scale()(X), 2 * X)
+    np.testing.assert_array_equal(jax.vmap(scale())(jnp.stack([X, X + 1])), 2 * np.stack([X, X + 1]))
+    backwards = cuda_raw_kernel(
+        SOURCE, "backwards", Spec((128,), np.float32), grid=1, block=128, shared_mem=512, scalars=(np.int32(128),)
+    )
+    np.testing.assert_array_equal(backwards(X[:128]), X[127::-1])

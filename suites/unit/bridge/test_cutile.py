@@ -99,8 +99,7 @@ def test_what_cutile_refuses_names_the_kernel(monkeypatch):
 
 
 @gpu
-class TestOnGpu:
-    @pytest.mark.parametrize("shape", [(30, 50), (5, 5), (32, 64)])
-    def test_numbers_and_tuples(self, shape):
-        x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
-        np.testing.assert_array_equal(scaled(shape, wide=4)[0](x), 2 * x + 7)
+@pytest.mark.parametrize("shape", [(30, 50), (5, 5), (32, 64)])
+def test_on_a_gpu_numbers_and_tuples(shape):
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(np.float32)
+    np.testing.assert_array_equal(scaled(shape, wide=4)[0](x), 2 * x + 7)

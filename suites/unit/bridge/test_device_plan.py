@@ -128,17 +128,16 @@ def test_each_launch_of_a_plan_has_its_own_attributes(recorder):
     assert found == 2 * [(1, []), (2, [COOPERATIVE]), (3, [CLUSTER_OF_TWO, PROGRAMMATIC_STREAM_SERIALIZATION])]
 
 
-class TestAlignment:
+ROWS = jnp.zeros((2, 6))  # of 24 bytes
+
+
+@pytest.mark.parametrize(("alignments", "what"), [((16, 4), "argument 0"), ((4, 16), "output 0")])
+def test_an_element_of_a_batch_that_is_not_aligned_is_an_error_that_names_it(recorder, alignments, what):
     """A kernel that reads several elements at once would end the process at another address."""
-
-    ROWS = jnp.zeros((2, 6))  # of 24 bytes
-
-    @pytest.mark.parametrize(("alignments", "what"), [((16, 4), "argument 0"), ((4, 16), "output 0")])
-    def test_an_element_of_a_batch_that_is_not_aligned_is_an_error_that_names_it(self, recorder, alignments, what):
-        needs = f"^INVALID_ARGUMENT: kernel needs {what} at an address that is a multiple of 16 bytes.*pad the rows"
-        with pytest.raises(jax.errors.JaxRuntimeError, match=needs):
-            recorder.call(plan_of(alignments=alignments), self.ROWS, shape=(6,), vmapped=jax.vmap)
-        assert len(recorder.launches) == 1  # the first element was aligned
+    needs = f"^INVALID_ARGUMENT: kernel needs {what} at an address that is a multiple of 16 bytes.*pad the rows"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=needs):
+        recorder.call(plan_of(alignments=alignments), ROWS, shape=(6,), vmapped=jax.vmap)
+    assert len(recorder.launches) == 1  # the first element was aligned
 
 
 def test_xla_fuses_no_slice_and_no_update_into_a_call_on_a_gpu():

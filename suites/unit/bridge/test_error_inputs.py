@@ -125,23 +125,11 @@ def wrap_cuda(outs=OUT, **options):
     return bridge.numba_cuda_kernel(cuda_copy(), outs, **options)
 
 
-def wrap_cuda_launched(outs=OUT, **options):
-    return wrap_cuda(outs, launch_dims=4, **options)
-
-
-def wrap_cuda_callable(outs=OUT, **options):
-    return bridge.numba_cuda_callable(launch_copy, outs, **options)
-
-
 SOURCE = 'extern "C" __global__ void copy(const float* x, float* out, int n) { if (n) out[0] = x[0]; }'
 
 
 def wrap_raw(outs=OUT, source=SOURCE, name="copy", **options):
-    return bridge.cuda_raw_kernel(source, name, outs, **{"scalars": (np.int32(1),), **options})
-
-
-def wrap_raw_launched(outs=OUT, **options):
-    return wrap_raw(outs, launch_dims=4, **options)
+    return bridge.cuda_raw_kernel(source, name, outs, **{"scalars": (np.int32(1),), "launch_dims": 4, **options})
 
 
 NUMBA_CUDA = [
@@ -149,18 +137,18 @@ NUMBA_CUDA = [
     launch(r"neither \(grid, block\) nor launch_dims given", wrap_cuda),
     launch(r"grid is 1\.5, expected integers; 1\.5 is of type float", wrap_cuda, grid=1.5, block=1),
     launch("launch_dims is 1099511627776, which is 4294967296 blocks", wrap_cuda, launch_dims=2**40),
-    *wrapping("copy", wrap_cuda_launched),
+    *wrapping("copy", functools.partial(wrap_cuda, launch_dims=4)),
 ]  # fmt: skip
 NUMBA_CUDA_CALLABLE = [
     kernel_type("numba_cuda_callable got 3 of type int, expected a Python", bridge.numba_cuda_callable, 3, OUT),
     kernel_type("For one kernel .* use numba_cuda_kernel", lambda: bridge.numba_cuda_callable(cuda_copy(), OUT)),
-    *wrapping("launch_copy", wrap_cuda_callable),
+    *wrapping("launch_copy", lambda outs=OUT, **options: bridge.numba_cuda_callable(launch_copy, outs, **options)),
 ]  # fmt: skip
 CUDA_RAW = [
-    kernel_type("the source 3 and the name 'copy', expected two strings", wrap_raw_launched, source=3),
-    signature("scalar 0 is 3 of type int, expected a NumPy scalar", wrap_raw_launched, scalars=(3,)),
-    signature(r"options is \['a'\], expected a mapping from fields of", wrap_raw_launched, options=["a"]),
-    *wrapping("copy", wrap_raw_launched),
+    kernel_type("the source 3 and the name 'copy', expected two strings", wrap_raw, source=3),
+    signature("scalar 0 is 3 of type int, expected a NumPy scalar", wrap_raw, scalars=(3,)),
+    signature(r"options is \['a'\], expected a mapping from fields of", wrap_raw, options=["a"]),
+    *wrapping("copy", wrap_raw),
 ]
 
 

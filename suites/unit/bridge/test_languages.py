@@ -36,18 +36,17 @@ def test_calls_of_equal_ranks_share_the_machine_code_of_a_numba_kernel():
     assert len(CPU) == entries
 
 
-class TestResolve:
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            (lambda text: "numba:add:123", r"describes as 'numba:add:123', which this version .* not understand"),
-            (lambda text: json.dumps(json.loads(text) | {"identity": "local-0"}), "that has no content of its own"),
-        ],
-    )
-    def test_a_description_that_fits_no_kernel(self, change, message):
-        _, text = call_in(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")
-        with pytest.raises(BridgeError, match=message):
-            DEFINITIONS.resolve("cpu", change(text), "")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: "numba:add:123", r"describes as 'numba:add:123', which this version .* not understand"),
+        (lambda text: json.dumps(json.loads(text) | {"identity": "local-0"}), "that has no content of its own"),
+    ],
+)
+def test_a_description_that_fits_no_kernel(change, message):
+    _, text = call_in(numba_kernel(kernels.double, VECTOR), VECTOR).describe("cpu")
+    with pytest.raises(BridgeError, match=message):
+        DEFINITIONS.resolve("cpu", change(text), "")
 
 
 def cuda_cpp():

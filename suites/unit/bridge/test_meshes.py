@@ -192,29 +192,27 @@ def with_transpose():
     return op
 
 
-class TestRules:
+def test_a_declared_dimension_and_its_gradients_stay_split(mesh):
     """The rule for the vector sums over a dimension that is split, for which explicit JAX names no result."""
+    (op := with_transpose()).def_partitioning("b i, i -> b", split="b")
 
-    def test_a_declared_dimension_and_its_gradients_stay_split(self, mesh):
-        (op := with_transpose()).def_partitioning("b i, i -> b", split="b")
+    def loss(A, x, weights):
+        return (op(A, x) * weights).sum()
 
-        def loss(A, x, weights):
-            return (op(A, x) * weights).sum()
-
-        of_stack = jax.vmap(loss, (0, None, None))
-        rows = put(mesh, ROWS, "d"), put(mesh, ROW), put(mesh, WEIGHTS, "d")
-        stack = put(mesh, STACK, "d"), put(mesh, ROW), put(mesh, WEIGHTS)
-        summed = {"all-reduce"}
-        for function, arrays, expected, collectives in [
-            (lambda A, x, _: op(A, x), rows, ROWS @ ROW, set()),
-            (jax.grad(loss), rows, np.outer(WEIGHTS, ROW), set()),
-            (jax.grad(loss, 1), rows, ROWS.T @ WEIGHTS, summed),
-            (jax.vmap(jax.grad(loss, 1), (0, None, None)), stack, np.einsum("nbi,b->ni", STACK, WEIGHTS), set()),
-            (jax.grad(lambda *each: of_stack(*each).sum(), 1), stack, np.einsum("nbi,b->i", STACK, WEIGHTS), summed),
-        ]:
-            found, result, _ = compiled(function, *arrays)
-            assert found == collectives
-            np.testing.assert_allclose(result, expected, rtol=1e-3)
+    of_stack = jax.vmap(loss, (0, None, None))
+    rows = put(mesh, ROWS, "d"), put(mesh, ROW), put(mesh, WEIGHTS, "d")
+    stack = put(mesh, STACK, "d"), put(mesh, ROW), put(mesh, WEIGHTS)
+    summed = {"all-reduce"}
+    for function, arrays, expected, collectives in [
+        (lambda A, x, _: op(A, x), rows, ROWS @ ROW, set()),
+        (jax.grad(loss), rows, np.outer(WEIGHTS, ROW), set()),
+        (jax.grad(loss, 1), rows, ROWS.T @ WEIGHTS, summed),
+        (jax.vmap(jax.grad(loss, 1), (0, None, None)), stack, np.einsum("nbi,b->ni", STACK, WEIGHTS), set()),
+        (jax.grad(lambda *each: of_stack(*each).sum(), 1), stack, np.einsum("nbi,b->i", STACK, WEIGHTS), summed),
+    ]:
+        found, result, _ = compiled(function, *arrays)
+        assert found == collectives
+        np.testing.assert_allclose(result, expected, rtol=1e-3)
 
 
 class TestSideEffects:

@@ -82,17 +82,16 @@ class TestKernel:
 
 @gpu
 @pytest.mark.parametrize("replay", [False, True], ids=["each call", "replay"])
-class TestCallable:
-    def test_a_temporary_lives_until_its_work_is_done(self, replay):
-        call, wrong = numba_cuda_callable(absolute, OUT, replay=replay), []
+def test_a_temporary_lives_until_its_work_is_done(replay):
+    call, wrong = numba_cuda_callable(absolute, OUT, replay=replay), []
 
-        def work(k):
-            for _ in range(100):
-                if not np.allclose(call(call(jnp.asarray(X) * k)), np.abs(X) * k, rtol=1e-6):
-                    wrong.append(k)
+    def work(k):
+        for _ in range(100):
+            if not np.allclose(call(call(jnp.asarray(X) * k)), np.abs(X) * k, rtol=1e-6):
+                wrong.append(k)
 
-        run_threads(work)
-        assert wrong == []
+    run_threads(work)
+    assert wrong == []
 
 
 @cuda.jit

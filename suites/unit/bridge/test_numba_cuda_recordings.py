@@ -200,24 +200,21 @@ def test_memory_that_is_used_up_is_an_error_of_its_own(driver, monkeypatch):
 
 
 @gpu
-class TestOnGpu:
-    X = np.linspace(-5, 5, N, dtype=np.float32)
+def test_many_threads_record_at_once_while_others_use_the_gpu():
+    x, failed = np.linspace(-5, 5, N, dtype=np.float32), []
 
-    def test_many_threads_record_at_once_while_others_use_the_gpu(self):
-        failed = []
+    def work(k):
+        def run(x, out, stream):
+            for _ in range(k + 1):
+                Helper.launch(x, out, stream)
 
-        def work(k):
-            def run(x, out, stream):
-                for _ in range(k + 1):
-                    Helper.launch(x, out, stream)
+        try:
+            for size in range(20):
+                cuda.to_device(x[:size]).copy_to_host()
+                jax.block_until_ready(jnp.zeros(size + k) + 1)
+            np.testing.assert_allclose(numba_cuda_callable(run, OUT, replay=True)(x), x**2, rtol=1e-6)
+        except Exception as error:
+            failed.append(error)
 
-            try:
-                for size in range(20):
-                    cuda.to_device(self.X[:size]).copy_to_host()
-                    jax.block_until_ready(jnp.zeros(size + k) + 1)
-                np.testing.assert_allclose(numba_cuda_callable(run, OUT, replay=True)(self.X), self.X**2, rtol=1e-6)
-            except Exception as error:
-                failed.append(error)
-
-        run_threads(work)
-        assert failed == []
+    run_threads(work)
+    assert failed == []

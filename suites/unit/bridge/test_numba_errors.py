@@ -39,17 +39,6 @@ def test_a_typing_error_names_the_kernel_and_the_line():
     assert caught.value.__cause__ is not None
 
 
-def test_a_kernel_that_imports_in_its_body_is_told_to_do_so_outside():
-    @numba.njit
-    def imports(x, out):
-        import math
-
-        out[0] = math.sin(x[0])
-
-    with pytest.raises(KernelCompileError, match=r"Import modules outside of the kernel"):
-        numba_kernel(imports, OUT)(X)
-
-
 def test_a_kernel_that_writes_to_an_input_fails_and_changes_nothing():
     @numba.njit
     def writes(x, out):
@@ -60,15 +49,6 @@ def test_a_kernel_that_writes_to_an_input_fails_and_changes_nothing():
     with pytest.raises(KernelCompileError, match=r"Inputs are read-only.*input_output_aliases"):
         numba_kernel(writes, OUT)(x)
     np.testing.assert_array_equal(x, [0, 1, 2])
-
-
-def test_a_kernel_that_returns_something_is_refused():
-    @numba.njit
-    def returns(x, out):
-        return x[0]
-
-    with pytest.raises(KernelCompileError, match=r"returns returns float32, .*Add an output parameter after"):
-        numba_kernel(returns, OUT)(X)
 
 
 class TestScalars:
@@ -106,14 +86,22 @@ def kernel_of(body, **names):
     return numba.njit(names["kernel"])
 
 
+NEVER_STORES = r"^kernel \(.*:\d+\) never stores to its output 'out': write out\[\.\.\."
+
+
 @pytest.mark.parametrize(
-    "body",
-    ["out = 2 * x", "out = np.empty_like(x); out[:] = x", "for v in x: out = v", "y = 2 * x; y[0] = 1"],
+    ("body", "message"),
+    [
+        ("out = 2 * x", NEVER_STORES),
+        ("out = np.empty_like(x); out[:] = x", NEVER_STORES),
+        ("for v in x: out = v", NEVER_STORES),
+        ("y = 2 * x; y[0] = 1", NEVER_STORES),
+        ("import math; out[0] = math.sin(x[0])", "Import modules outside of the kernel"),
+        ("return x[0]", "kernel returns float32, .*Add an output parameter after"),
+    ],
 )
-def test_an_output_that_nothing_stores_to_is_refused(body):
-    with pytest.raises(
-        KernelCompileError, match=r"^kernel \(.*:\d+\) never stores to its output 'out': write out\[\.\.\."
-    ):
+def test_a_body_that_cannot_be_right_is_refused_with_the_cure(body, message):
+    with pytest.raises(KernelCompileError, match=message):
         numba_kernel(kernel_of(body), OUT)(X)
 
 
@@ -140,10 +128,6 @@ class TestStores:
 
     def test_an_output_without_elements_needs_no_store(self):
         assert numba_kernel(kernel_of("x.sum()"), Spec((0,), np.float32))(X).size == 0
-
-    def test_an_output_that_shares_an_inputs_memory_needs_no_store(self):
-        add = numba_kernel(kernels.increment, OUT, input_output_aliases={0: 0})
-        np.testing.assert_array_equal(add(X), X + 1)
 
 
 class Holder:
@@ -212,7 +196,6 @@ class TestExceptions:
 
 
 WEIGHTS = jnp.arange(1.0, 4.0)
-SCALAR = jnp.float32(2)
 HINT = "{} refers to the JAX array '{}', which compiled code cannot use. Make it a parameter of the kernel"
 
 
@@ -252,7 +235,7 @@ def warp_calling(scalar):
 CALLS = {
     "a helper": (lambda: numba_kernel(of_a_helper, OUT)(X), "weighted", "WEIGHTS"),
     "a traced array": (lambda: jax.jit(closing_over)(WEIGHTS), "kernel", "weights"),
-    "warp": (lambda: warp_calling(SCALAR), "weigh", "scalar"),
+    "warp": (lambda: warp_calling(jnp.float32(2)), "weigh", "scalar"),
 }
 
 

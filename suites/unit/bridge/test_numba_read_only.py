@@ -41,15 +41,12 @@ def through_recursion(x, out):
     out[:] = 1
 
 
-WRITERS = [flat, in_parallel, through_recursion]
-
-
 def copied(call, *inputs):
     """The inputs that the kernel of a wrapper gets copies of."""
     return tuple(index for index, _ in call_in(call, *inputs).aliases)
 
 
-@pytest.mark.parametrize("kernel", WRITERS, ids=lambda kernel: kernel.py_func.__name__)
+@pytest.mark.parametrize("kernel", [flat, in_parallel, through_recursion], ids=lambda kernel: kernel.py_func.__name__)
 def test_a_write_to_an_input_changes_a_copy(kernel):
     x = jnp.arange(4.0)
     call = numba_kernel(kernel, OUT)

@@ -110,7 +110,6 @@ def test_a_wrapper_has_the_inputs_the_name_and_the_documentation_of_its_kernel()
 
 X = jnp.arange(8.0)
 double = numba_kernel(kernels.double, Spec((8,), np.float32))
-METHODS = [None, "broadcast_all", "sequential", "sequential_unrolled"]
 
 
 def test_differentiation_without_a_rule_says_how_to_attach_one():
@@ -134,7 +133,7 @@ def test_integer_results_have_the_derivative_zero():
     assert jax.jvp(floor, (X,), (X,))[1].dtype == jax.dtypes.float0
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [None, "broadcast_all", "sequential", "sequential_unrolled"])
 class TestVmap:
     def test_nested_with_every_mix_of_batched_operands(self, method):
         wrapped = numba_kernel(kernels.outer, [Spec((2, 2), np.float32), Spec((), np.float32)], vmap_method=method)

@@ -123,20 +123,19 @@ def square(x: kernels.VECTOR, out: kernels.VECTOR):
     out[i] = x[i] * x[i]
 
 
-class TestSettings:
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        [("mode", "debug"), ("verify_fp", True), ("optimization_level", 1), ("ptx_target_arch", 90),
-         ("cpu_compiler_flags", "-ffast-math")],
-    )  # fmt: skip
-    def test_a_setting_is_part_of_the_identity(self, monkeypatch, name, value):
-        if not hasattr(wp.config, name):
-            pytest.skip(f"this Warp has no setting {name}")
-        kernel = kernels.forward_only(square)
-        before = digest_of(kernel, "cpu", None), digest_of(kernel, "cuda", None)
-        monkeypatch.setattr(wp.config, name, value, raising=False)
-        after = digest_of(kernel, "cpu", None), digest_of(kernel, "cuda", None)
-        assert before[0] != after[0]
-        assert before[1] != after[1]
-        monkeypatch.undo()
-        assert before == (digest_of(kernel, "cpu", None), digest_of(kernel, "cuda", None))
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("mode", "debug"), ("verify_fp", True), ("optimization_level", 1), ("ptx_target_arch", 90),
+     ("cpu_compiler_flags", "-ffast-math")],
+)  # fmt: skip
+def test_a_setting_is_part_of_the_identity(monkeypatch, name, value):
+    if not hasattr(wp.config, name):
+        pytest.skip(f"this Warp has no setting {name}")
+    kernel = kernels.forward_only(square)
+    before = digest_of(kernel, "cpu", None), digest_of(kernel, "cuda", None)
+    monkeypatch.setattr(wp.config, name, value, raising=False)
+    after = digest_of(kernel, "cpu", None), digest_of(kernel, "cuda", None)
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    monkeypatch.undo()
+    assert before == (digest_of(kernel, "cpu", None), digest_of(kernel, "cuda", None))

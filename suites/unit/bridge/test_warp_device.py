@@ -15,23 +15,20 @@ from bridge.languages.warp.operations import Layout
 from suites.kernels.warp.blocks import wp
 from suites.unit.bridge import warp_kernels as kernels
 
-MOST_BLOCKS = 2**31 - 1
+LOOPING, LEAN = SimpleNamespace(grid_stride=True), SimpleNamespace(grid_stride=False)
 
 
-class TestLaunchShape:
-    LOOPING, LEAN = SimpleNamespace(grid_stride=True), SimpleNamespace(grid_stride=False)
-
-    @pytest.mark.parametrize(
-        ("kernel", "dims", "block_dim", "grid"),
-        [
-            (LOOPING, (257,), 256, (2, 1, 1)),
-            (LOOPING, (2**20, 2**20), 256, (MOST_BLOCKS, 1, 1)),
-            (LEAN, (2**24 + 1,), 256, (65536, 2, 1)),
-            (LEAN, (2**24 * 65535 + 1,), 256, (65536, 65535, 2)),
-        ],
-    )
-    def test_blocks_are_counted_as_warp_does(self, kernel, dims, block_dim, grid):
-        assert device.launch_shape(kernel, dims, block_dim, 12) == LaunchShape(grid, (block_dim, 1, 1), 12)
+@pytest.mark.parametrize(
+    ("kernel", "dims", "block_dim", "grid"),
+    [
+        (LOOPING, (257,), 256, (2, 1, 1)),
+        (LOOPING, (2**20, 2**20), 256, (2**31 - 1, 1, 1)),
+        (LEAN, (2**24 + 1,), 256, (65536, 2, 1)),
+        (LEAN, (2**24 * 65535 + 1,), 256, (65536, 65535, 2)),
+    ],
+)
+def test_blocks_are_counted_as_warp_does(kernel, dims, block_dim, grid):
+    assert device.launch_shape(kernel, dims, block_dim, 12) == LaunchShape(grid, (block_dim, 1, 1), 12)
 
 
 def negated(x: kernels.VECTOR, out: kernels.VECTOR):

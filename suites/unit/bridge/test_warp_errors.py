@@ -89,50 +89,47 @@ def test_a_kernel_may_have_a_name_that_is_no_identifier(name):
     np.testing.assert_array_equal(jax_kernel(wp.kernel(kernel))(X)[0], 2 * X)
 
 
-class TestUnknownWarp:
-    """Versions of Warp to come, which may record other things."""
-
-    SPEC = WarpLaunch((3,), None, False, (WarpArgument("int32", (), (3,), 0),))
-
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            ({"params": [b"", 1, 2]}, "count1 has 1 parameters, but its launch 2 arguments"),
-            ({"params": [b"", ctypes.c_int64(5)]}, "a recorded launch has other contents"),
-            ({"params": [b"", kernels.wp.array(ptr=5, dtype=int, shape=(3,)).__ctype__()]}, "argument 0 .* address"),
-        ],
-    )
-    def test_what_it_does_not_understand_is_refused(self, monkeypatch, changes, message):
-        own = wp.launch
-
-        def recording(*args, **options):
-            recorded = own(*args, **options)
-            names = ("params", "hooks", "module_exec", "block_dim")
-            return SimpleNamespace(**{**{name: getattr(recorded, name) for name in names}, **changes})
-
-        monkeypatch.setattr(wp, "launch", recording)
-        with pytest.raises(AbiError, match=rf"not understand warp-lang {re.escape(wp.__version__)}: {message}"):
-            pack(generated(kernels.count1, "cpu", None), self.SPEC, wp.get_device("cpu"))
+SPEC = WarpLaunch((3,), None, False, (WarpArgument("int32", (), (3,), 0),))
 
 
-class TestLargeArrays:
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"params": [b"", 1, 2]}, "count1 has 1 parameters, but its launch 2 arguments"),
+        ({"params": [b"", ctypes.c_int64(5)]}, "a recorded launch has other contents"),
+        ({"params": [b"", kernels.wp.array(ptr=5, dtype=int, shape=(3,)).__ctype__()]}, "argument 0 .* address"),
+    ],
+)
+def test_what_an_unknown_warp_records_is_refused(monkeypatch, changes, message):
+    """Versions of Warp to come may record other things."""
+    own = wp.launch
+
+    def recording(*args, **options):
+        recorded = own(*args, **options)
+        names = ("params", "hooks", "module_exec", "block_dim")
+        return SimpleNamespace(**{**{name: getattr(recorded, name) for name in names}, **changes})
+
+    monkeypatch.setattr(wp, "launch", recording)
+    with pytest.raises(AbiError, match=rf"not understand warp-lang {re.escape(wp.__version__)}: {message}"):
+        pack(generated(kernels.count1, "cpu", None), SPEC, wp.get_device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "fits"),
+    [(kernels.extremes, (2, 2**29), False), (kernels.extremes, (2, 2**29 - 1), True),
+     (kernels.extremes, (1, 2**30), True),
+     (kernels.REVERSE["float32"], (2**31 - 1,), True), (kernels.REVERSE["float32"], (2**31,), False)],
+)  # fmt: skip
+def test_a_shape_fits_into_32_bits_or_is_refused(kernel, shape, fits):
     """Warp's arrays have 32 bits for each extent, and for the bytes of a step along each dimension."""
-
-    @pytest.mark.parametrize(
-        ("kernel", "shape", "fits"),
-        [(kernels.extremes, (2, 2**29), False), (kernels.extremes, (2, 2**29 - 1), True),
-         (kernels.extremes, (1, 2**30), True),
-         (kernels.REVERSE["float32"], (2**31 - 1,), True), (kernels.REVERSE["float32"], (2**31,), False)],
-    )  # fmt: skip
-    def test_a_shape(self, kernel, shape, fits):
-        outputs = 2 if kernel is kernels.extremes else 1
-        call = jax_kernel(kernel, outputs, launch_dims=1, output_dims=1)
-        x = jax.ShapeDtypeStruct(shape, np.float32)
-        if fits:
+    outputs = 2 if kernel is kernels.extremes else 1
+    call = jax_kernel(kernel, outputs, launch_dims=1, output_dims=1)
+    x = jax.ShapeDtypeStruct(shape, np.float32)
+    if fits:
+        jax.eval_shape(call, x)
+    else:
+        with pytest.raises(SignatureError, match=r"'x' .* got the shape .* have 32 bits.*reshape\(-1\)"):
             jax.eval_shape(call, x)
-        else:
-            with pytest.raises(SignatureError, match=r"'x' .* got the shape .* have 32 bits.*reshape\(-1\)"):
-                jax.eval_shape(call, x)
 
 
 @kernels.kernel

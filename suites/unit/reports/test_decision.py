@@ -21,11 +21,8 @@ def cell(base, head, platform="cpu"):
     return Times(dict(enumerate(base)), dict(enumerate(head)), platform)
 
 
-def times(*numbers):
-    return st.lists(st.floats(0.125, 8, width=32), min_size=numbers[0], max_size=numbers[1])
-
-
-CELLS = st.lists(st.tuples(times(1, 8), times(1, 8)), min_size=1, max_size=6)
+TIMES = st.lists(st.floats(0.125, 8, width=32), min_size=1, max_size=8)
+CELLS = st.lists(st.tuples(TIMES, TIMES), min_size=1, max_size=6)
 
 
 @pytest.mark.parametrize(

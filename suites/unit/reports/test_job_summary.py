@@ -32,14 +32,6 @@ def table_of(count, bad=(), title="Times", role="detail", notes=()):
     return Table(title, (Column("name", align="left"), Column("time")), rows, tuple(notes), role=role)
 
 
-def size(text):
-    return len(text.encode())
-
-
-def html_of(text):
-    return MarkdownIt("gfm-like", {"linkify": False}).render(text)
-
-
 def test_verdicts_and_failures_come_first_then_the_summary_then_folded_details():
     tables = [
         table_of(5, bad=[3], title="All times", notes=["cells: 4 passed, 1 failed", "CRASHED numba: signal 11 (x)"]),
@@ -66,7 +58,7 @@ ROLES = st.sampled_from(["alarm", "summary", "detail"])
 def test_no_page_is_larger_than_its_room(drawn, most):
     tables = [table_of(count, range(0, count, 3), title, role, [title] * (count % 50)) for count, role, title in drawn]
     text = job_summary(tables, most, "kernel-bridge show 20260101T000000-aaaa")
-    assert size(text) <= most
+    assert len(text.encode()) <= most
     assert text.count("<details>") == text.count("</details>")
 
 
@@ -99,7 +91,7 @@ def test_names_are_data(name):
     ]
     text = job_summary(page_of(records).tables, origin=name)
     plain = job_summary(page_of([make_record(make_cell(operator="x", backend="y"))]).tables)
-    found = html_of(text)
+    found = MarkdownIt("gfm-like", {"linkify": False}).render(text)
     for tag in ("script", "img", "a ", "h1", "del", "strong><strong"):
         assert f"<{tag}" not in found.replace("<article", "")
     assert found.count("<details>") == found.count("</details>") == plain.count("<details>")

@@ -50,9 +50,6 @@ def test_the_last_record_of_a_cell_wins_within_its_run():
     assert last_by_cell([wrong, retried]) == [wrong], "a wrong result stays"
 
 
-NO_LIMIT = {"bandwidth_limit": None, "bandwidth_limit_kind": None}
-
-
 @pytest.mark.parametrize(
     ("facts", "bandwidth", "share", "rate"),
     [
@@ -60,7 +57,7 @@ NO_LIMIT = {"bandwidth_limit": None, "bandwidth_limit_kind": None}
         # What is impossible is not hidden.
         ({"median_ns": 100.0}, 4e10, 4.0, None),
         ({"status": Status.TIMEOUT}, None, None, None),
-        (NO_LIMIT, 4e9, None, None),
+        ({"bandwidth_limit": None, "bandwidth_limit_kind": None}, 4e9, None, None),
     ],
 )
 def test_rates_are_declared_work_over_the_median_and_shares_refer_to_the_limit(facts, bandwidth, share, rate):

@@ -11,20 +11,9 @@ from hypothesis import strategies as st
 from reports import load_run
 from reports.pages.run_page import list_page, page_of
 from reports.records.codec import decode, encode
-from reports.render import markdown, terminal
+from reports.render import markdown, terminal, units
 from reports.render.layout import Column, Style, Table, Text
 from reports.render.terminal import render
-from reports.render.units import (
-    ABSENT,
-    count_text,
-    ms_text,
-    percent_text,
-    rate_text,
-    ratio_text,
-    time_range_text,
-    time_text,
-    ulp_text,
-)
 from reports.render.visible import visible
 from reports.web.html_tables import html_table
 from suites.unit.structure.house import PROJECT
@@ -136,12 +125,13 @@ def test_what_begins_a_line_of_markdown_begins_no_list_and_no_heading():
 
 
 TEXTS = {
-    time_text: {0.5: "0.500 ns", 12.34: "12.3 ns", 999.7: "1.00 µs", 1e6: "1.00 ms", 1.234e12: "1230 s", None: ABSENT},
-    ratio_text: {0.0123: "0.012", 0.0999: "0.10", 1.0: "1.00", 9.996: "10.0", 1234.0: "1230", math.inf: "inf"},
-    percent_text: {0.0: "0", 0.0004: "<0.1", 0.0421: "4.2", 0.0996: "10", 1.6: "160", 812.0: "8.1e+04"},
-    ulp_text: {0.0: "0", 2.0: "2", 0.52: "0.52", 812.3: "812", 1e9: "1.0e+09", math.inf: "inf"},
-    ms_text: {0.25: "250 µs", 0.0: "0 ms"},
-    count_text: {1048576: "1,048,576"},
+    units.time_text: {0.5: "0.500 ns", 12.34: "12.3 ns", 999.7: "1.00 µs", 1e6: "1.00 ms", 1.234e12: "1230 s",
+                      None: units.ABSENT},
+    units.ratio_text: {0.0123: "0.012", 0.0999: "0.10", 1.0: "1.00", 9.996: "10.0", 1234.0: "1230", math.inf: "inf"},
+    units.percent_text: {0.0: "0", 0.0004: "<0.1", 0.0421: "4.2", 0.0996: "10", 1.6: "160", 812.0: "8.1e+04"},
+    units.ulp_text: {0.0: "0", 2.0: "2", 0.52: "0.52", 812.3: "812", 1e9: "1.0e+09", math.inf: "inf"},
+    units.ms_text: {0.25: "250 µs", 0.0: "0 ms"},
+    units.count_text: {1048576: "1,048,576"},
 }  # fmt: skip
 
 
@@ -151,9 +141,9 @@ def test_numbers_are_short_and_have_a_fitting_unit(function):
 
 
 def test_a_range_is_in_the_unit_of_its_median_and_a_rate_in_a_fitting_one():
-    assert time_range_text(999.0, 1010.0, 1001.0) == "0.999\N{EN DASH}1.01"
-    assert time_range_text(1.2e6, 1.3e6, 1.25e6) == "1.20\N{EN DASH}1.30"
-    assert [rate_text(rate, "B/s") for rate in (4.02e12, 0.5)] == ["4.02 TB/s", "0.500 B/s"]
+    assert units.time_range_text(999.0, 1010.0, 1001.0) == "0.999\N{EN DASH}1.01"
+    assert units.time_range_text(1.2e6, 1.3e6, 1.25e6) == "1.20\N{EN DASH}1.30"
+    assert [units.rate_text(rate, "B/s") for rate in (4.02e12, 0.5)] == ["4.02 TB/s", "0.500 B/s"]
 
 
 # Published runs, which older versions wrote: each is read, shown, and can be written again.

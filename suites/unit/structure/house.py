@@ -4,6 +4,7 @@ import ast
 import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -91,15 +92,9 @@ def folders() -> list[str]:
     return [name for name, module in modules().items() if module.is_face]
 
 
-def circle(pairs: Iterable[tuple[str, str]]) -> list[str] | None:
-    """Names that lead back to the first one; None if no arrows do."""
-    from graphlib import CycleError, TopologicalSorter
-
+def require_no_circle(pairs: Iterable[tuple[str, str]]) -> None:
+    """Raises CycleError, with the names, if arrows lead from a name back to it."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for one, other in pairs:
         sorter.add(one, other)
-    try:
-        sorter.prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return None
+    sorter.prepare()

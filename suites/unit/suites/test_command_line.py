@@ -38,7 +38,7 @@ def said(capsys, *arguments):
         ("validate --operator softmx", "Did you mean 'softmax'? Known are add"),
         ("validate .", ".: is a folder. Give the path of a Python file"),
         ("validate --operator add --backend cuda_raw", "no cell fits --operator add --backend cuda_raw --device cpu"),
-        ("validate --resume none", "--resume none: no "),
+        ("validate --resume none", "no folder 'runs'. Name the folder"),
         ("validate --part 0/4", "got 0/4, expected"),
         ("validate --executor none:make", "No module named 'none'. Give a module and a function in it"),
         ("validate --executor none:make --part 1/4", "--executor takes no --part"),

@@ -52,7 +52,7 @@ class FakeManagement:
 def quick(monkeypatch):
     monkeypatch.setattr(module, "_COOLING_S", 0.0)
     monkeypatch.setattr(module, "_WAKING_S", 0.0)
-    monkeypatch.setattr(module, "l2_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(module.gpu, "l2_bytes", lambda: 1 << 20)
 
 
 def measurement(cache="hot", size=1 << 20, clock=None, management=None, dtype=np.float32, calls=10):

@@ -13,8 +13,7 @@ from suites.unit.bridge import kernels, toy_c
 
 pytestmark = pytest.mark.skipif(page_faults.MISSING is not None, reason=str(page_faults.MISSING))
 
-ON_X86 = page_faults._HAS_ERROR_CODE
-READS, WRITES = ("reads", "writes") if ON_X86 else ("accesses", "accesses")
+READS, WRITES = ("reads", "writes") if page_faults._HAS_ERROR_CODE else ("accesses", "accesses")
 
 
 def kernel(function, **options):

@@ -9,7 +9,7 @@ from reports import Accuracy, Status
 from suites import Operator
 from suites.backends import BACKENDS
 from suites.checks.judging.cell_verdict import judge_kernel
-from suites.checks.judging.reasons import kernel_lines, with_inputs
+from suites.checks.judging.reasons import failure_lines, with_inputs
 from suites.numerics.verdict import ResultVerdict
 from suites.unit.reports.builders import make_cell
 from suites.validate.finding import Finding
@@ -33,7 +33,7 @@ WRONG = "output 0[0]: got 5.0, truth 7.0; inputs: x = np.array([7.0], np.float32
 )
 def test_the_most_specific_cause_of_many_is_named(status, cause):
     findings = [_found("eager", Status.WRONG_VALUE, WRONG), _found("guards", status, "said")]
-    (line,) = kernel_lines(findings, ("kernel-bridge", "validate", "my_ops.py"))
+    (line,) = failure_lines(findings, ["my_ops.py"])
     assert line.startswith(
         f"cube numba float32: {cause}: said (2 checks: eager, guards). Repeat: kernel-bridge validate"
     )
@@ -43,9 +43,9 @@ def test_the_most_specific_cause_of_many_is_named(status, cause):
 def test_the_smallest_inputs_are_shown_and_the_imprecise_come_last():
     far = _found("vmap", Status.WRONG_VALUE, "far off; inputs: x: float32[33]", used=1e9)
     near = _found("drawn", Status.WRONG_VALUE, WRONG, used=3.0)
-    assert "is wrong: far off" in kernel_lines([near, far])[0]
-    assert "is imprecise: output 0[0]" in kernel_lines([near])[0]
-    assert WRONG in kernel_lines([far, _found("drawn", Status.WRONG_VALUE, WRONG, used=1e9)])[0]
+    assert "is wrong: far off" in failure_lines([near, far], [])[0]
+    assert "is imprecise: output 0[0]" in failure_lines([near], [])[0]
+    assert WRONG in failure_lines([far, _found("drawn", Status.WRONG_VALUE, WRONG, used=1e9)], [])[0]
 
 
 @numba.njit
@@ -99,5 +99,5 @@ def test_constants_of_a_reference_count_as_exact_and_the_reason_says_so():
 
 def test_a_cause_that_is_known_comes_first():
     known = _found("vmap", Status.WRONG_VALUE, "known: far", cause="known")
-    (line,) = kernel_lines([_found("drawn", Status.WRONG_VALUE, WRONG, used=1e9), known])
+    (line,) = failure_lines([_found("drawn", Status.WRONG_VALUE, WRONG, used=1e9), known], [])
     assert "is wrong: known: far (2 checks" in line

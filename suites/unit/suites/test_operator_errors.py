@@ -120,24 +120,19 @@ def test_every_dtype_of_an_operator_has_a_sample_and_a_derived_truth(dtype):
     verify(_operator(dtypes=dtype, truth=exact))
 
 
-class TestDeclaredDtypes:
-    """A kernel that is declared for some of the dtypes has no cells in the others."""
+DECLARED = numba.njit(["void(int32[:], int32[:])", "void(float32[:], float32[:])"])(plain)
 
-    def test_of_warp(self):
-        operator = _operator(kernels={"warp": warp_kernel}, dtypes=("float32", "float64"))
-        assert operator.unsupported(BACKENDS["warp"], "cpu", "float32") is None
-        reason = "the warp kernel is declared for float32 alone"
-        assert operator.unsupported(BACKENDS["warp"], "cpu", "float64") == reason
 
-    def test_of_numba(self):
-        declared = numba.njit(["void(int32[:], int32[:])", "void(float32[:], float32[:])"])(plain)
-        operator = _operator(kernels={"numba": declared}, dtypes=("float32", "float64", "int32"))
-        skipped = {dtype: operator.unsupported(BACKENDS["numba"], "cpu", dtype) for dtype in operator.dtypes}
-        assert skipped == {
-            "float32": None,
-            "int32": None,
-            "float64": "the numba kernel is declared for float32, int32 alone",
-        }
+@pytest.mark.parametrize(
+    ("backend", "kernel", "declared"),
+    [("warp", warp_kernel, ["float32"]), ("numba", DECLARED, ["float32", "int32"])],
+)
+def test_a_kernel_that_is_declared_for_some_of_the_dtypes_has_no_cells_in_the_others(backend, kernel, declared):
+    operator = _operator(kernels={backend: kernel}, dtypes=("float32", "float64", "int32"))
+    reason = f"the {backend} kernel is declared for {', '.join(declared)} alone"
+    for dtype in operator.dtypes:
+        found = operator.unsupported(BACKENDS[backend], "cpu", dtype)
+        assert found == (None if dtype in declared else reason)
 
 
 def test_what_was_compiled_for_equal_operators_is_shared():

@@ -19,10 +19,6 @@ LIMIT = Roof(1e11, "copy, L2 cache")
 CALLS = address_of_zeros(1, np.int64)
 
 
-def _timing(ns, cache="hot"):
-    return Timing(method="wall", cache=cache, processes=[ProcessTimes(samples_ns=(ns,))], stop="test")
-
-
 @pytest.fixture(autouse=True)
 def measured(monkeypatch):
     monkeypatch.setattr("suites.timing.device_limits.roof", lambda read, written, **reached: LIMIT)
@@ -30,7 +26,8 @@ def measured(monkeypatch):
 
 @pytest.mark.parametrize(("ns", "refused"), [(1000, False), (300, False), (200, True), (1, True)])
 def test_more_than_four_times_the_bandwidth_of_a_copy_is_refused(ns, refused):
-    reason = implausible(_timing(ns), (60_000, 40_000), LIMIT)
+    timing = Timing(method="wall", cache="hot", processes=[ProcessTimes(samples_ns=(ns,))], stop="test")
+    reason = implausible(timing, (60_000, 40_000), LIMIT)
     assert bool(reason) == refused
     if refused:
         assert "is faster than the memory of this device (copy, L2 cache: 100 GB/s)" in reason

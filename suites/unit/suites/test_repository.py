@@ -40,8 +40,7 @@ def test_a_clone_without_a_commit_says_how_to_get_it(folder, tmp_path, depth, na
     assert re.search(cure, refusal(Repository.around(tmp_path / "clone").commit, name))
 
 
-def test_outside_of_a_repository_and_without_git_is_said(folder, tmp_path, monkeypatch):
-    assert "git finds no work tree there" in refusal(Repository.around, tmp_path)
+def test_without_git_it_is_asked_for(folder, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert "Install git" in refusal(Repository.around, folder)
 
@@ -56,17 +55,10 @@ def test_the_variables_of_a_hook_lead_to_no_other_repository(folder, tmp_path, m
     assert repository.commit("HEAD") == head
 
 
-def test_the_merge_base_is_where_a_branch_began(folder):
-    began = git(folder, "rev-parse", "HEAD")
-    git(folder, "switch", "--quiet", "--create", "branch")
-    head = commit(folder, {"a.py": "branch\n"})
-    git(folder, "switch", "--quiet", "main")
-    base = commit(folder, {"a.py": "main\n"})
+def test_branches_without_a_commit_in_common_have_no_merge_base(folder):
     git(folder, "switch", "--quiet", "--orphan", "stranger")
     stranger = commit(folder, {"z.py": ""})
-    repository = Repository.around(folder)
-    assert repository.merge_base(base, head) == began
-    assert "have no commit in common" in refusal(repository.merge_base, base, stranger)
+    assert "have no commit in common" in refusal(Repository.around(folder).merge_base, "main", stranger)
 
 
 def test_an_export_is_a_checkout_and_leaves_the_repository_as_it_is(folder, tmp_path):

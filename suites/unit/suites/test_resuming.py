@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from reports import Source
+from reports import ReportError, Source
 from suites.cells.selection import SelectionError
 from suites.processes.resuming import continued_header, load_for_resume
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_pair, make_record, make_run, whole
@@ -48,7 +48,7 @@ def test_a_run_that_lost_its_last_line_is_opened_and_a_damaged_one_is_not(tmp_pa
     with pytest.raises(SelectionError, match=r"--resume a: .*a\.jsonl:2: .*A damaged run cannot be continued"):
         load_for_resume("a", path)
     path.write_bytes(b"{}\n")
-    with pytest.raises(SelectionError, match=r"--resume a: .*a\.jsonl:1: expected a JSON object"):
+    with pytest.raises(ReportError, match=r"a\.jsonl:1: expected a JSON object"):
         load_for_resume("a", path)
 
 
@@ -57,5 +57,5 @@ def test_a_run_of_an_older_version_is_not_continued(tmp_path):
     old = msgspec.to_builtins(make_record(make_cell()))
     del old["kind"]
     path.write_bytes(msgspec.json.encode(old | {"schema": 2}) + b"\n")
-    with pytest.raises(SelectionError, match="written with schema 2, expected 4"):
+    with pytest.raises(ReportError, match="written with schema 2, expected 4"):
         load_for_resume("a", path)

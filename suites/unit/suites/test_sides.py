@@ -40,7 +40,6 @@ def test_each_side_has_the_operators_of_its_commit(project, tmp_path):
         (source,) = side.sources
         assert Path(source).read_text() == content
         assert side.folder == side.tree
-        assert side.selection(Selection(dtypes=("f32",))) == Selection(sources=(source,), dtypes=("f32",))
     assert len(str(found.base.tree)) == len(str(found.head.tree))
     assert found.sources == ("my_ops.py",)
 
@@ -123,7 +122,6 @@ def test_each_side_of_a_checkout_of_this_project_imports_its_own_commit(tmp_path
     [
         (["tree/a.py", "/lib/jax.py", "elsewhere.py"], None),
         (["root/.venv/jax.py"], None),  # an environment in the work tree is no code of it
-        (["root/lib/other.py"], "import {}/root/lib/other.py"),
         (["/lib/mine/kernels.py", "/lib/mine/more.py"], "import /lib/mine/kernels.py, and not the file of the commit"),
         (["/lib/its/kernels.py"], "import /lib/its/kernels.py, and not the file of the commit"),
     ],

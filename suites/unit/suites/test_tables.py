@@ -8,7 +8,7 @@ from suites.backends import BACKENDS
 from suites.cells.grid import backends
 from suites.cells.selection import Selection
 from suites.cells.tables import KERNELS, samples
-from suites.checks.register import CheckError, check, check_of, check_of_id, checks
+from suites.checks.register import CheckError, check, check_of_id, checks
 from suites.ops import operators
 
 
@@ -76,7 +76,6 @@ class TestQuick:
 
 def test_every_check_is_found_by_its_test_and_says_what_it_sees():
     for each in checks():
-        assert check_of(each.file, each.function) is each
         assert check_of_id(f"suites/checks/{each.file.name}::{each.function}[add-numba-f32-33-cpu]") is each
         assert each.sees
     assert check_of_id("suites/unit/suites/test_tables.py::test_kernel_compiles[add]") is None

@@ -35,6 +35,7 @@ def test_groups_of_heads_share_the_keys_in_warp_tiles():
     np.testing.assert_allclose(got, wanted, atol=4e-3)
 
 
+@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="jax 0.9 asks the GPU for its size, and imports absl")
 def test_kernels_that_jax_ships_lower_on_parts_of_blocks_in_batches_and_in_large_tiles():
     # In a process of its own: an import of JAX's kernels that fails, as without absl, cannot be repeated.
     assert output("-m", "suites.unit.suites.lower_shipped").splitlines()[-1] == "7 programs"

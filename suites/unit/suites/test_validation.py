@@ -17,17 +17,12 @@ OUTSIDE = Path(__file__).with_name("ops_outside.py")
 PROJECT = Path(__file__).parents[3]
 
 
-def _example():
-    """The operator in the README."""
-    blocks = re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    (block,) = (block for block in blocks if "OPERATOR = Operator(" in block)
-    return block
-
-
 def test_every_way_in_which_a_cell_can_end_is_recorded_and_said(tmp_path):
     """One validation of operators from another folder, for it takes long."""
     summary, junit = tmp_path / "summary.md", tmp_path / "junit.xml"
-    (tmp_path / "my_ops.py").write_text(_example(), encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", (PROJECT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = (block for block in blocks if "OPERATOR = Operator(" in block)
+    (tmp_path / "my_ops.py").write_text(example, encoding="utf-8")
     (tmp_path / "formula_language.py").write_text(test_backends.LANGUAGE, encoding="utf-8")
     (tmp_path / "formulas.py").write_text(test_backends.OPERATORS, encoding="utf-8")
     own = "cube- and (compiled or drawn or grad)"

@@ -11,7 +11,6 @@ from suites.backends import BACKENDS
 from suites.vendors import calls as vendor_calls
 from suites.vendors.shipped import ShippedKernel
 
-VENDORS = ("jax_triton", "cutlass", "cutile", "jax_tvm_ffi", "mosaic_gpu")
 CHIP = {
     "jax_triton.triton_lib.triton_kernel_call_lib.get_compute_capability": 90,
     "cuda.tile._compile.get_sm_arch": "sm_90",
@@ -21,7 +20,7 @@ CHIP = {
 CASES = [
     (operator, backend, str(np.dtype(dtype)))
     for operator in ops.operators().values()
-    for backend in (BACKENDS[name] for name in VENDORS)
+    for backend in (BACKENDS[name] for name in ("jax_triton", "cutlass", "cutile", "jax_tvm_ffi", "mosaic_gpu"))
     if backend in operator.kernels and not isinstance(operator.kernels[backend], ShippedKernel)
     for dtype in operator.dtypes
 ]

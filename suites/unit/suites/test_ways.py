@@ -10,7 +10,6 @@ from suites.checks.drawn.drawn_truth import battery_truths
 from suites.mutants.ways import KINDS
 
 CASES = [(kind, dtype) for kind in KINDS for dtype in kind.dtypes]
-IDS = [f"{kind.name}-{dtype}".replace(" ", "_") for kind, dtype in CASES]
 
 
 @numba.njit
@@ -18,7 +17,7 @@ def _unused(out):
     out[()] = 0
 
 
-@pytest.fixture(scope="module", params=CASES, ids=IDS)
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0].name}-{case[1]}".replace(" ", "_"))
 def drawn(request):
     """A kind, with the inputs of the check ``drawn`` in one dtype and their truth."""
     kind, dtype = request.param
