@@ -20,7 +20,7 @@ from bridge.ffi.plans.device import DevicePlan
 from bridge.ffi.plans.host import HostPlan
 from bridge.kernel import definitions
 from bridge.languages.warp import cuda_plan
-from bridge.languages.warp.callable import recorded_function
+from bridge.languages.warp.callable import graphs, recorded_function
 from bridge.languages.warp.callable.recorded_function import WarpRecording
 from bridge.languages.warp.generated import generated, load
 from suites.kernels.warp.blocks import wp
@@ -175,3 +175,25 @@ def test_conditions_are_repeated_as_a_graph(function):
         assert np.array_equal(loop(start), expected)
     if function is not makes_memory_in_a_loop:  # of which Warp may capture none
         assert len(calls) < 20
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_addresses_that_come_again_are_captured_and_the_oldest_forgotten(monkeypatch, fails):
+    calls, launched = [], []
+
+    @contextlib.contextmanager
+    def capture():
+        if fails:
+            raise RuntimeError("no graph with a temporary in a condition")
+        calls.append("captured")
+        yield types.SimpleNamespace(graph=len(calls))
+
+    stand_ins = {"Stream": lambda _: None, "ScopedStream": lambda *_, **__: contextlib.nullcontext()}
+    for name, each in {**stand_ins, "ScopedCapture": capture, "capture_launch": launched.append}.items():
+        monkeypatch.setattr(graphs.wp, name, each)
+    monkeypatch.setattr(graphs, "MOST", 2)
+    own = graphs.WarpGraphs()
+    for address in (1, 1, 1, 2, 3, 1):  # 1 is forgotten when 3 comes
+        own.run((address,), None, lambda: calls.append("called"))
+    assert calls == ["called"] * 6 if fails else calls == ["called", "captured", "called", "called", "called", "called"]
+    assert len(launched) == (0 if fails else 2)
