@@ -109,7 +109,7 @@ class CustomKernel(OperatorDefinition):
             choice, _ = self._choice(snapshot, question, backend)
             call = OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
             if searching.value is not None and DEFAULT in preferred_backends(backend)[0]:
-                call = replace(call, note=functools.partial(searching.value.note, snapshot, question))
+                call = replace(call, note=functools.partial(searching.value, snapshot, question))
             if mode := current_mode():
                 kept.raise_all()
                 found = [snapshot.find(each, mode.reference) for each in snapshot.defaults if mode.reference]

@@ -64,11 +64,6 @@ class Snapshot:
         """The default backend (or ``"backend:configuration"``) of each platform."""
         return {platform: reference for platform, reference, _ in self.chosen}
 
-    @property
-    def standings(self) -> dict[str, Standing]:
-        """The standing of the default of each platform."""
-        return {platform: standing for platform, _, standing in self.chosen}
-
     def of(self, platform: str) -> tuple[Candidate, ...]:
         """The candidates of a platform."""
         return tuple(each for each in self.candidates if each.platform == platform)
@@ -122,10 +117,11 @@ class Snapshot:
         at = same[0] if same else len(kept)
         kept[at : at + len(same)] = added
         new = replace(self, candidates=tuple(kept))
-        if asdefault or standing > self.standings.get(platform, Standing.NONE):
+        standings = {name: standing for name, _, standing in self.chosen}
+        if asdefault or standing > standings.get(platform, Standing.NONE):
             return new._with_default(platform, backend, Standing.CHOSEN if asdefault else standing)
         if new.find(platform, self.defaults[platform]) is None:  # a configuration that the backend no longer has
-            return new._with_default(platform, backend, self.standings[platform])
+            return new._with_default(platform, backend, standings[platform])
         return new
 
     def with_default(self, platform: str, backend: str) -> Snapshot:

@@ -54,7 +54,8 @@ def _report(address: int, kind: int, value: int, trace: int) -> None:
     record.count += 1
     if record.count > 1:
         return  # others follow from the first, or are like it
-    name, exception = record.name.decode(), [_object(each) for each in (kind, value, trace)]
+    name, addresses = record.name.decode(), (kind, value, trace)
+    exception: list[Any] = [ctypes.cast(each, ctypes.py_object).value if each else None for each in addresses]
     if not kind:
         text = f"{name} raised an exception"
     else:
@@ -63,10 +64,6 @@ def _report(address: int, kind: int, value: int, trace: int) -> None:
         except Exception as error:  # the exception's own code
             text = f"{name} raised {exception[0].__name__}, which cannot be described ({type(error).__name__})"
     record.error = create_error(record.frame, text, error_code(exception[0] or Exception))
-
-
-def _object(address: int) -> Any:
-    return ctypes.cast(address, ctypes.py_object).value if address else None
 
 
 class Storage:

@@ -24,8 +24,8 @@ from bridge.languages.numba import failures, parallel
 from bridge.languages.numba.failures import COUNT, FAIL, FAIL_TYPE, I64, POINTER, RECORD, emit_new_record, word
 
 _REPLACED: dict[str, Callable[[], int]] = {
-    compat.PARALLEL_FOR: parallel.for_address,
-    compat.THREAD_NUMBER: parallel.thread_number_address,
+    compat.PARALLEL_FOR: lambda: parallel.functions()[0],
+    compat.THREAD_NUMBER: lambda: parallel.functions()[1],
     compat.RELEASE_GIL: failures.gil_release_address,
 }
 """The functions of Numba's runtime that the bridge replaces in its copy of a kernel, and what it calls instead."""
