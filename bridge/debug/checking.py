@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from bridge.debug.agreement import disagreeing, is_inexact
-from bridge.debug.findings import Findings, after, kept, type_text
+from bridge.debug.findings import Findings, after, raise_kept, type_text
 from bridge.debug.mode import Mode, current_mode
 from bridge.errors import DebugError
 from bridge.ffi.kernel_call import Call, bind
@@ -34,7 +34,7 @@ def kernel_checks() -> KernelChecks | None:
     mode = replace(current_mode(), reference=None, bounds=False)
     if not mode:
         return None
-    kept.raise_all()
+    raise_kept()
     return KernelChecks(mode)
 
 
@@ -69,7 +69,8 @@ class KernelChecks:
         made, copies = replace(call, whole=True), list(args)
         if self.mode.inputs:
             # Only this kernel gets these copies. If it writes to them, that is found here, and does no harm elsewhere.
-            made, copies = made.unguarded(), after(args, (), platform, label)
+            made = replace(made, aliases=call.aliases[: len(call.aliases) - call.guards], guards=0)
+            copies = after(args, (), platform, label)
         if self.mode.outputs and not call.has_side_effect:
             runs = [bind(replace(made, poison=0), *copies)]
             runs.append(bind(replace(made, poison=1), *after(copies, runs[0], platform)))

@@ -283,19 +283,3 @@ def _choose_one(
         if (found := snapshot.find(platform, reference)) is not None:
             return found, reason
     return None
-
-
-def candidate_for(choice: Choice, platform: str, name: str) -> Candidate:
-    """The candidate for the platform that a call is lowered for.
-
-    Raises:
-        BackendError: There is none.
-    """
-    for candidate in choice:
-        if candidate.platform == platform:
-            return candidate
-    available = ", ".join(f"{c.platform}: {c.reference}" for c in choice)
-    raise BackendError(
-        f"{name}: no kernel for platform {platform!r} (this call can run on {available}). Register one with "
-        f"def_kernel(backend, {platform!r}, generator), or put the inputs on another device."
-    )

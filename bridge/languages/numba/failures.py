@@ -44,10 +44,8 @@ RECORD_WORDS = ctypes.sizeof(_Record) // 8
 COUNT, NAME, ERROR, FRAME = range(RECORD_WORDS)
 """Words of a record: number of exceptions, address of the kernel's name, of XLA's error, and of XLA's call frame."""
 
-_REPORT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 
-
-@_REPORT
+@ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 def _report(address: int, kind: int, value: int, trace: int) -> None:
     """Called by native code with a record and an exception as three addresses, of which the last two may be 0."""
     record = _Record.from_address(address)
