@@ -22,8 +22,6 @@ _TEXT = re.compile(
 _DIRECTIVE = re.compile(r"^\s*(?:\#|%:)\s*(\w+)(.*)$", re.MULTILINE)
 _QUESTION = re.compile(r"\b__has_(?:include|include_next|embed)\b(.*)")
 _FILE = re.compile(r"""\s*(?:<([^>\n]+)>|"([^"\n]+)")""")
-_READS = {"include", "embed"}
-_READS_NEXT = {"include_next", "import"}
 
 
 def included_by(source: str, folders: Sequence[str], of_missing: Callable[[], Any] = lambda: None) -> str | None:
@@ -104,9 +102,9 @@ def _names(source: str) -> Iterator[str | None]:
     spliced = re.sub(r"\\\r?\n", "", source)
     text = _TEXT.sub(lambda match: " " if match["comment"] else match[0], spliced)
     for directive, rest in _DIRECTIVE.findall(text):
-        if directive in _READS_NEXT:
+        if directive in ("include_next", "import"):
             yield None
-        if directive in _READS:
+        if directive in ("include", "embed"):
             yield _spelled(rest)
     for rest in _QUESTION.findall(text):
         # A macro may pass the question on without a name: #ifdef __has_include.

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from bridge.debug.agreement import disagreeing, is_inexact
-from bridge.debug.findings import Findings, after, kept, type_text
-from bridge.debug.mode import Mode
+from bridge.debug.findings import Findings, after, raise_kept, type_text
+from bridge.debug.mode import Mode, current_mode
 from bridge.errors import DebugError
 from bridge.ffi.kernel_call import Call, bind
 from bridge.ffi.plans.poison import filled
@@ -25,16 +25,16 @@ from bridge.ffi.target import key_of
 _finfo: Any = jnp.finfo  # has no type annotations
 
 
-def checks_in(mode: Mode) -> KernelChecks | None:
-    """The checks of a kernel that is called in a mode; None if there are none.
+def kernel_checks() -> KernelChecks | None:
+    """The checks in force for a kernel that is called here; None if there are none.
 
     Raises:
         DebugError: An earlier program for several devices has found something.
     """
-    mode = replace(mode, reference=None, bounds=False)
+    mode = replace(current_mode(), reference=None, bounds=False)
     if not mode:
         return None
-    kept.raise_all()
+    raise_kept()
     return KernelChecks(mode)
 
 
@@ -69,7 +69,8 @@ class KernelChecks:
         made, copies = replace(call, whole=True), list(args)
         if self.mode.inputs:
             # Only this kernel gets these copies. If it writes to them, that is found here, and does no harm elsewhere.
-            made, copies = made.unguarded(), after(args, (), platform, label)
+            made = replace(made, aliases=call.aliases[: len(call.aliases) - call.guards], guards=0)
+            copies = after(args, (), platform, label)
         if self.mode.outputs and not call.has_side_effect:
             runs = [bind(replace(made, poison=0), *copies)]
             runs.append(bind(replace(made, poison=1), *after(copies, runs[0], platform)))
@@ -101,7 +102,7 @@ def _check_outputs(
         if index in aliased or not one.size:
             continue
         what = f"of its output {index} ({type_text(one)})"
-        held = [_holds(part, run) for run, array in enumerate((one, other)) for part in bits(array)]
+        held = [part == filled(part.dtype, run) for run, array in enumerate((one, other)) for part in bits(array)]
         unwritten = functools.reduce(jnp.logical_and, held)
         # NaN stays the same NaN where a kernel adds to it, and so does a number that is much larger.
         findings.add(
@@ -164,11 +165,6 @@ def check_nan(findings: Findings, args: Sequence[Any], results: Sequence[Any]) -
         if result.size and is_inexact(result.dtype):
             what = f"of output {index} ({type_text(result)}) are NaN, and no input is"
             findings.add(jnp.isnan(result) & new, lambda many, where, what=what: f"{many} {what}, {where}")
-
-
-def _holds(words: Any, run: int) -> Any:
-    """True where an array of :func:`bits` holds the pattern of a run."""
-    return words == filled(words.dtype, run)
 
 
 def bits(array: Any) -> list[Any]:

@@ -94,34 +94,30 @@ class Findings:
                 lines.append(text(f"{wrong} of {math.prod(shape)} elements", where, *found))
         report = f"{self.place}: {'; '.join(lines)}."
         if lines and keeps:
-            kept.add(report)
+            _keep(report)
         address = c_string(f"DebugError: {report}") if lines and not keeps else 0
         return np.array([address], np.int64).view(_ADDRESS.dtype)
 
 
-class _Kept:
-    """Keeps the findings of programs that could not raise them, until they can be raised."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._texts: dict[str, None] = {}
-
-    def add(self, text: str) -> None:
-        with self._lock:
-            new = text not in self._texts
-            self._texts[text] = None
-        if new:
-            _log.error(text)
-
-    def raise_all(self) -> None:
-        """Forgets the findings and raises them as one DebugError, if there are any."""
-        with self._lock:
-            texts, self._texts = list(self._texts), {}
-        if texts:
-            raise DebugError("\n".join(texts))
+_lock, _kept = threading.Lock(), dict[str, None]()
+"""The findings of programs that could not raise them, until they can be raised."""
 
 
-kept = _Kept()
+def _keep(text: str) -> None:
+    with _lock:
+        new = text not in _kept
+        _kept[text] = None
+    if new:
+        _log.error(text)
+
+
+def raise_kept() -> None:
+    """Forgets the findings that are kept, and raises them as one DebugError, if there are any."""
+    with _lock:
+        texts = list(_kept)
+        _kept.clear()
+    if texts:
+        raise DebugError("\n".join(texts))
 
 
 @FUNCTION

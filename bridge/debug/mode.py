@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from bridge.debug.agreement import REFERENCE_BACKEND, check_rtol
-from bridge.debug.findings import kept
+from bridge.debug.findings import raise_kept
 from bridge.errors import SignatureError
 
 VARIABLE = "KERNEL_BRIDGE_DEBUG"
@@ -122,7 +122,7 @@ def debug_mode(
     backend = REFERENCE_BACKEND if reference is True else reference or None
     with using(Mode(**checks, reference=backend, rtol=rtol)):
         yield
-    kept.raise_all()
+    raise_kept()
 
 
 def current_mode() -> Mode:

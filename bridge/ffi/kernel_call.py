@@ -137,10 +137,6 @@ class Call(abc.ABC):
         """The call on a part of its batch."""
         return replace(self, batch=tuple(each // parts.get(at, 1) for at, each in enumerate(self.batch)))
 
-    def unguarded(self) -> Self:
-        """The same call without the guards: the kernel gets the inputs themselves."""
-        return replace(self, aliases=self.aliases[: len(self.aliases) - self.guards], guards=0)
-
 
 def bind(call: Call, *args: Any) -> list[jax.Array]:
     """Makes the call on arrays that already have the shapes and dtypes that its kernel is compiled for.

@@ -17,13 +17,8 @@ from jax.interpreters import batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
 from bridge.compat.jax import require_devices, side_effect
-from bridge.ffi.mesh.automatic import (
-    automatic_axes,
-    partitioned,
-    partitioned_context,
-    whole_on_each_device,
-)
-from bridge.ffi.mesh.division import Division, Parts, run_split, split_of
+from bridge.ffi.mesh.automatic import automatic_axes, partitioned, partitioned_context
+from bridge.ffi.mesh.division import Division, Parts, Split, run_split, split_of
 
 
 class DividedCall(Protocol):
@@ -116,8 +111,11 @@ class CallPrimitive:
                 division.warn_of_no_split("is watched (by debug mode or tune)")
             return None
         if call.has_side_effect:
-            whole = whole_on_each_device(division, mesh)
-            return (run_split(whole, division, part), ctx) if whole else None
+            # XLA drops a partitioned call whose results nothing uses, and refuses to split one with side effects.
+            if not (axes := automatic_axes(mesh)):
+                return None
+            division.warn_of_no_split("has side effects")
+            return run_split(Split(mesh, axes, {}, ()), division, part), ctx
         context = partitioned_context(ctx, division, mesh)
         return (partitioned(division, part, mesh), context) if context else None
 

@@ -100,7 +100,7 @@ class Target:
         self._first = _HANDLER(self._first_call)
         self._trampoline = Trampoline(c_function(self._first))
         capsule = jax.ffi.pycapsule(ctypes.c_void_p(self._trampoline.address))
-        jax.ffi.register_ffi_target(name, capsule, platform=_FFI_PLATFORMS[platform])
+        jax.ffi.register_ffi_target(name, capsule, platform={"cpu": "cpu", "cuda": "CUDA"}[platform])
 
     def __len__(self) -> int:
         return len(self._kernels.plans)
@@ -222,9 +222,6 @@ def _text(span_address: int) -> str:
 
 def _error(frame_address: int, error: Exception) -> int:
     return create_error(frame_address, f"{type(error).__name__}: {error}", error_code(error, ERROR.NOT_FOUND))
-
-
-_FFI_PLATFORMS = {"cpu": "cpu", "cuda": "CUDA"}
 
 
 # Imported when a target is first used: Numba takes a while to import.

@@ -234,16 +234,6 @@ class Signature(msgspec.Struct, frozen=True):
         """The types of inputs and outputs, in the order in which kernels take them."""
         return self.inputs + self.outputs
 
-    @property
-    def input_sizes(self) -> tuple[tuple[int, int], ...]:
-        """Rank and bytes of an element of each input, as the plans of :mod:`bridge.ffi.plans` take them."""
-        return tuple((array.rank, array.item_bytes) for array in self.inputs)
-
-    @property
-    def output_sizes(self) -> tuple[tuple[int, int], ...]:
-        """The same for each output."""
-        return tuple((array.rank, array.item_bytes) for array in self.outputs)
-
 
 def check_known_shapes(arrays: Sequence[Any], name: str) -> None:
     """Raises SignatureError if an extent is symbolic, for kernels whose launch is compiled for known extents."""

@@ -7,7 +7,7 @@ import importlib
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import msgspec
@@ -50,7 +50,7 @@ class Carried(msgspec.Struct, frozen=True):
             BridgeError: Another version of kernel-bridge wrote it.
         """
         content = zlib.decompress(base64.b64decode(text))
-        version = msgspec.msgpack.decode(content, type=_Version).format
+        version = msgspec.msgpack.decode(content)["format"]
         if version != FORMAT:
             raise BridgeError(
                 f"this program holds machine code in format {version}, and this version of kernel-bridge reads format "
@@ -67,18 +67,8 @@ class Carried(msgspec.Struct, frozen=True):
         Raises:
             BridgeError: It is for another processor or GPU.
         """
-        loader: _Loader = importlib.import_module(_LOADERS[self.kind])
-        plan = loader.plan_of(self.name, self.content)
+        plan = importlib.import_module(_LOADERS[self.kind]).plan_of(self.name, self.content)
         return plan.keep(Arrays(self.name, self.inputs, self.outputs)), plan.alive
-
-
-class _Version(msgspec.Struct):
-    format: int
-
-
-class _Loader(Protocol):
-    def plan_of(self, name: str, content: bytes) -> Any:
-        """The plan that runs the code."""
 
 
 _LOADERS = {
@@ -86,6 +76,7 @@ _LOADERS = {
     "warp": "bridge.languages.warp.operations",
     "cubins": "bridge.cuda.carried_cubins",
 }
+"""Modules with a function ``plan_of(name, content)``, which returns the plan that runs the code."""
 
 _asked = jax.make_user_context(())
 

@@ -178,9 +178,10 @@ class KernelCall(Call):
 
     def _arrays(self, platform: str) -> Arrays:
         """The arrays of the kernel's plan."""
-        compiled, inputs, outputs = self.compiled(platform), self.signature.input_sizes, self.signature.output_sizes
-        scratch, copies = [(1, 1)] * len(compiled.scratch), [inputs[index] for index in compiled.guarded]
-        return Arrays(self.name, inputs, (*outputs, *scratch, *copies))
+        compiled, count = self.compiled(platform), len(self.signature.inputs)
+        sizes = [(array.rank, array.item_bytes) for array in self.signature.arrays]
+        scratch, copies = [(1, 1)] * len(compiled.scratch), [sizes[index] for index in compiled.guarded]
+        return Arrays(self.name, sizes[:count], (*sizes[count:], *scratch, *copies))
 
     def _load(self, platform: str) -> tuple[int, Any]:
         plan = self.compiled(platform).load()

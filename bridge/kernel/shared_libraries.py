@@ -8,21 +8,12 @@ import hashlib
 import os
 
 
-class _Found(ctypes.Structure):
-    _fields_ = (
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("symbol", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    )
-
-
 def file_of(address: int | None) -> tuple[str, int]:
     """The file that holds what is loaded at an address, and where the file begins; nothing for other addresses."""
-    found = _Found()
+    found = (ctypes.c_void_p * 4)()  # a ``Dl_info``: the file, where it begins, and the symbol and its address
     if not address or not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(found)):
         return "", 0
-    return os.path.realpath((found.file or b"").decode()), found.base or 0
+    return os.path.realpath((ctypes.c_char_p(found[0]).value or b"").decode()), found[1] or 0
 
 
 def content_of(address: int) -> str | None:

@@ -12,8 +12,7 @@ from typing import Any, NoReturn, ParamSpec
 
 import jax
 
-from bridge.debug.checking import KernelChecks, checks_in
-from bridge.debug.mode import current_mode
+from bridge.debug.checking import kernel_checks
 from bridge.errors import KernelCompileError, KernelTypeError, SignatureError
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.native.addresses import check_count
@@ -121,15 +120,6 @@ def wrap(
     key = id(definition), options, outputs_key, vmap_method, aliases, bool(has_side_effect)
     traced = with_names(call, name, parameters, variadic=variadic, kernel=definition.function)
     return shared(key, lambda: jax.jit(traced))
-
-
-def kernel_checks() -> KernelChecks | None:
-    """The checks in force for a kernel that is called here; None if there are none.
-
-    Raises:
-        DebugError: An earlier program for several devices has found something.
-    """
-    return checks_in(mode) if (mode := current_mode()) else None
 
 
 def _input_names(definition: Definition, declared: Outputs | OutputsOf) -> tuple[list[str], bool]:

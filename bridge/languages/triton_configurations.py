@@ -43,11 +43,8 @@ def triton_configurations(kernel: Any) -> dict[str, dict[str, Any]]:
 
 def _name(config: Any) -> str:
     """What a configuration sets, without the characters that separate names of backends."""
-    usual = {"num_ctas": 1}
-    given = {
-        name: value for name, value in config.all_kwargs().items() if value is not None and usual.get(name) != value
-    }
-    text = " ".join(f"{name}={value}" for name, value in given.items())
+    given = [pair for pair in config.all_kwargs().items() if pair[1] is not None and pair != ("num_ctas", 1)]
+    text = " ".join(f"{name}={value}" for name, value in given)
     return text.replace(":", "=").replace(", ", "/").replace(",", "/")
 
 

@@ -16,10 +16,9 @@ from bridge.compat.cpython import C_FUNCTION
 from bridge.compat.tvm_ffi import library, raised
 from bridge.errors import KernelTypeError, SignatureError
 from bridge.ffi.native.abi import WORD_BYTES
-from bridge.ffi.native.addresses import assembled, c_function, emit_word, keep
+from bridge.ffi.native.addresses import c_function, emit_word, keep
 from bridge.ffi.native.call_frame import DEVICE_WORD, STREAM_WORD
 from bridge.ffi.native.exception_text import create_error
-from bridge.ffi.plans.host import HostPlan
 from bridge.kernel.arguments import ArrayType, Signature
 from bridge.kernel.definitions import DEFINITIONS
 from bridge.kernel.language import Compiled, Definition, NativeLanguage
@@ -27,7 +26,7 @@ from bridge.kernel.references import key_of_function
 from bridge.kernel.shared_libraries import content_of
 from bridge.kernel.wrapper import says_its_call, wrap
 from bridge.languages.native import entry as entry_module
-from bridge.languages.native.native_kernel import NativeOptions, host_target, language_for
+from bridge.languages.native.native_kernel import NativeOptions, compiled, language_for
 from bridge.table import LANGUAGES
 
 
@@ -92,13 +91,12 @@ def tvm_ffi_kernel(
     if hasattr(type(function), "__tvm_ffi_object__"):  # of CuTe DSL
         function = function.__tvm_ffi_object__()
     language = language_for("tvm_ffi_kernel", _LANGUAGES, platform, capturable)
+    handle, address = 0, 0
     if isinstance(function, tvm.Function):
         handle = function.__chandle__()
         address = c_function(library().TVMFFIFunctionCall) if handle else 0
     elif isinstance(function, C_FUNCTION):
-        handle, address = 0, c_function(function)
-    else:
-        handle, address = 0, 0
+        address = c_function(function)
     if not address:
         raise KernelTypeError(
             f"tvm_ffi_kernel got {given!r} of type {type(given).__name__}, expected a tvm_ffi.Function that runs here, "
@@ -149,13 +147,8 @@ class _TvmLanguage(NativeLanguage[TvmDefinition, NativeOptions]):
     def compile(
         self, definition: TvmDefinition, options: NativeOptions, signature: Signature, platform: str
     ) -> Compiled:
-        code, content = _entry_code(definition, signature, platform == "cuda"), definition.content
-
-        def load() -> HostPlan:
-            entry, context = assembled(code), keep([definition.address, definition.handle])
-            return HostPlan(entry.address, context=context, alive=(entry, definition))
-
-        return Compiled(content and f"{content}\n{code}", load, target=host_target(options, platform))
+        code = _entry_code(definition, signature, platform == "cuda")
+        return compiled(code, definition, options, platform, lambda: keep([definition.address, definition.handle]))
 
 
 LANGUAGE = _TvmLanguage(

@@ -15,9 +15,8 @@ import numpy as np
 from bridge.debug.checking import check_nan, check_reference, not_exported
 from bridge.debug.findings import Findings
 from bridge.debug.mode import OFF, Mode, current_mode, using
-from bridge.errors import ParameterError, SignatureError
+from bridge.errors import BackendError, ParameterError, SignatureError
 from bridge.operator.operator_call import Candidate, Function, OperatorCall, Rule
-from bridge.operator.registry import candidate_for
 
 
 def check_fits(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], who: str) -> None:
@@ -111,7 +110,13 @@ def selected_kernel(call: OperatorCall, platform: str, exported: bool) -> Functi
         ParameterError: The generator does not take the parameters of the call.
         SignatureError: The generator does not return a function.
     """
-    selected = candidate_for(call.choice, platform, call.name)
+    selected = next((each for each in call.choice if each.platform == platform), None)
+    if selected is None:
+        available = ", ".join(f"{each.platform}: {each.reference}" for each in call.choice)
+        raise BackendError(
+            f"{call.name}: no kernel for platform {platform!r} (this call can run on {available}). Register one with "
+            f"def_kernel(backend, {platform!r}, generator), or put the inputs on another device."
+        )
     who = f"{call.name}, backend {selected.reference}"
     kernel = _kernel_of(call, selected, call.mode.inside(who))
     if (note := call.note) is not None:

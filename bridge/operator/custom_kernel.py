@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from bridge.debug.agreement import check_rtol
-from bridge.debug.findings import kept
+from bridge.debug.findings import raise_kept
 from bridge.debug.mode import current_mode
 from bridge.errors import BackendError, ParameterError, SignatureError
 from bridge.kernel.arguments import Outputs, check_arrays, parameter_names, with_names
@@ -109,9 +109,9 @@ class CustomKernel(OperatorDefinition):
             choice, _ = self._choice(snapshot, question, backend)
             call = OperatorCall(self.name, choice, outputs.specs, static, rules, self._has_side_effect)
             if searching.value is not None and DEFAULT in preferred_backends(backend)[0]:
-                call = replace(call, note=functools.partial(searching.value.note, snapshot, question))
+                call = replace(call, note=functools.partial(searching.value, snapshot, question))
             if mode := current_mode():
-                kept.raise_all()
+                raise_kept()
                 found = [snapshot.find(each, mode.reference) for each in snapshot.defaults if mode.reference]
                 references = tuple(each for each in found if each is not None)
                 call = replace(call, mode=mode, references=references)

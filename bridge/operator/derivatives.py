@@ -17,7 +17,7 @@ from bridge.ffi.mesh.division import Names, split_of, with_sharding
 from bridge.ffi.primitive import align_varying, mesh_of, result_avals
 from bridge.operator.author_functions import flat_results, run_rule
 from bridge.operator.operator_call import OperatorCall, Rule
-from bridge.operator.primitive import OPERATOR, bind, run_typed, with_split_batches
+from bridge.operator.primitive import OPERATOR, run_typed, with_split_batches
 
 
 def run(call: OperatorCall, *args: Any) -> list[Any]:
@@ -28,7 +28,7 @@ def run(call: OperatorCall, *args: Any) -> list[Any]:
         return _with_vjp(call, *call.rules.vjp)(*args)  # type: ignore[no-any-return]
     if call.rules.jvp is not None:
         return _with_jvp(call, call.rules.jvp)(*args)  # type: ignore[no-any-return]
-    return bind(call, *args)
+    return OPERATOR.bind(call, *args)
 
 
 @jax.tree_util.register_dataclass
@@ -41,7 +41,7 @@ class _Saved:
 
 
 def _with_vjp(call: OperatorCall, forward: Rule, backward: Rule) -> Callable[..., Any]:
-    function = jax.custom_vjp(functools.partial(bind, call))
+    function = jax.custom_vjp(functools.partial(OPERATOR.bind, call))
 
     def run_forward(*args: Any) -> tuple[list[Any], _Saved]:
         who = "the forward rule of def_vjp"
@@ -74,7 +74,7 @@ def _with_vjp(call: OperatorCall, forward: Rule, backward: Rule) -> Callable[...
 
 
 def _with_jvp(call: OperatorCall, rule: Rule) -> Callable[..., Any]:
-    function = jax.custom_jvp(functools.partial(bind, call))
+    function = jax.custom_jvp(functools.partial(OPERATOR.bind, call))
 
     @function.defjvp
     def run(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -141,8 +141,8 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: OperatorCall)
                 f"{call.name} was differentiated along operand {index}, but def_transpose declares it linear in "
                 f"{', '.join(map(str, sorted(linear)))} only. Declare a derivative with def_vjp or def_jvp."
             )
-    results = bind(call, *primals)
-    terms = [bind(call, *[*primals[:index], tangents[index], *primals[index + 1 :]]) for index in moving]
+    results = OPERATOR.bind(call, *primals)
+    terms = [OPERATOR.bind(call, *[*primals[:index], tangents[index], *primals[index + 1 :]]) for index in moving]
     summed = [
         functools.reduce(jnp.add, each) if _is_real(result) else ad.Zero(jax.typeof(result).to_tangent_aval())
         for result, each in zip(results, zip(*terms, strict=True), strict=True)

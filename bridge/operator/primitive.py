@@ -14,22 +14,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.interpreters import mlir
+from jax.sharding import AxisType
 
 from bridge.compat.jax import is_exported, of_one_platform
-from bridge.ffi.mesh.division import axes_of, is_explicit, with_sharding
+from bridge.ffi.mesh.division import axes_of, axes_of_type, with_sharding
 from bridge.ffi.primitive import CallPrimitive, result_avals
 from bridge.operator.author_functions import flat_results, run_rule, selected_kernel
-from bridge.operator.operator_call import OperatorCall, Rule
+from bridge.operator.operator_call import OperatorCall
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 """Every platform that a program may be lowered for; on one without kernels, lowering raises a BackendError."""
 
 Axes = Sequence[int | None]
-
-
-def bind(call: OperatorCall, *args: Any) -> list[Any]:
-    """Calls an operator on arrays or tracers; returns a flat list of results."""
-    return OPERATOR.bind(call, *args)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, platform: str, spread: bool) -> Any:
@@ -42,13 +38,9 @@ def _lower(ctx: mlir.LoweringRuleContext, *operands: Any, call: OperatorCall, pl
 def _batch(args: Sequence[Any], axes: Axes, *, call: OperatorCall) -> tuple[list[Any], list[int]]:
     """The batching rule: the author's rule, or a call of the kernel on the batch, which becomes the first axis."""
     extent = next(arg.shape[axis] for arg, axis in zip(args, axes, strict=True) if axis is not None)
-    if call.rules.batching is not None:
-        return _by_rule(call.rules.batching, args, axes, extent, call), [0] * len(call.outputs)
-    batched = replace(call, batches=(*call.batches, (extent, tuple(axes))))
-    return bind(batched, *args), [0] * len(call.outputs)
-
-
-def _by_rule(rule: Rule, args: Sequence[Any], axes: Axes, extent: int, call: OperatorCall) -> list[Any]:
+    in_front, rule = [0] * len(call.outputs), call.rules.batching
+    if rule is None:
+        return OPERATOR.bind(replace(call, batches=(*call.batches, (extent, tuple(axes)))), *args), in_front
     leading = [arg if axis is None else jnp.moveaxis(arg, axis, 0) for arg, axis in zip(args, axes, strict=True)]
     is_batched = tuple(axis is not None for axis in axes)
     outputs = tuple(jax.ShapeDtypeStruct((extent, *spec.shape), spec.dtype) for spec in call.outputs)
@@ -59,7 +51,7 @@ def _by_rule(rule: Rule, args: Sequence[Any], axes: Axes, extent: int, call: Ope
 
     batched = replace(call, batches=(*call.batches, (extent, tuple(0 if each else None for each in is_batched))))
     types = result_avals(batched, [jax.typeof(array) for array in leading])
-    return run_typed(run, leading, types)
+    return run_typed(run, leading, types), in_front
 
 
 OPERATOR = CallPrimitive("xla_custom_kernel", _lower, _batch, PLATFORMS)
@@ -75,9 +67,17 @@ def run_typed(run: Callable[..., Sequence[Any]], args: Sequence[Any], types: Seq
         types: The abstract value of each result.
     """
     shardings = [each.sharding for each in types]
-    if not any(map(is_explicit, shardings)):
+    if not any(axes_of_type(each.mesh, AxisType.Explicit) for each in shardings):
         return list(run(*args))
-    results = (_automatic(run, types) if _is_refused(run, args) else run)(*args)
+
+    def instantiated(*args: Any) -> list[Any]:
+        return [
+            jnp.zeros(each.shape, each.dtype) if result is None else result
+            for result, each in zip(run(*args), types, strict=True)
+        ]
+
+    function = jax.sharding.auto_axes(instantiated, out_sharding=shardings) if _is_refused(run, args) else run
+    results = function(*args)
     return [r if r is None else with_sharding(r, own) for r, own in zip(results, shardings, strict=True)]
 
 
@@ -89,17 +89,6 @@ def _is_refused(run: Callable[..., Any], args: Sequence[Any]) -> bool:
             return True
         raise
     return False
-
-
-def _automatic(run: Callable[..., Sequence[Any]], types: Sequence[Any]) -> Callable[..., Any]:
-    def instantiated(*args: Any) -> list[Any]:
-        return [
-            jnp.zeros(each.shape, each.dtype) if result is None else result
-            for result, each in zip(run(*args), types, strict=True)
-        ]
-
-    function: Callable[..., Any] = jax.sharding.auto_axes(instantiated, out_sharding=[each.sharding for each in types])
-    return function
 
 
 def with_split_batches(array: Any, sharding: Any, dimensions: Sequence[int]) -> Any:

@@ -64,11 +64,6 @@ class Snapshot:
         """The default backend (or ``"backend:configuration"``) of each platform."""
         return {platform: reference for platform, reference, _ in self.chosen}
 
-    @property
-    def standings(self) -> dict[str, Standing]:
-        """The standing of the default of each platform."""
-        return {platform: standing for platform, _, standing in self.chosen}
-
     def of(self, platform: str) -> tuple[Candidate, ...]:
         """The candidates of a platform."""
         return tuple(each for each in self.candidates if each.platform == platform)
@@ -122,10 +117,11 @@ class Snapshot:
         at = same[0] if same else len(kept)
         kept[at : at + len(same)] = added
         new = replace(self, candidates=tuple(kept))
-        if asdefault or standing > self.standings.get(platform, Standing.NONE):
+        standings = {name: standing for name, _, standing in self.chosen}
+        if asdefault or standing > standings.get(platform, Standing.NONE):
             return new._with_default(platform, backend, Standing.CHOSEN if asdefault else standing)
         if new.find(platform, self.defaults[platform]) is None:  # a configuration that the backend no longer has
-            return new._with_default(platform, backend, self.standings[platform])
+            return new._with_default(platform, backend, standings[platform])
         return new
 
     def with_default(self, platform: str, backend: str) -> Snapshot:
@@ -287,19 +283,3 @@ def _choose_one(
         if (found := snapshot.find(platform, reference)) is not None:
             return found, reason
     return None
-
-
-def candidate_for(choice: Choice, platform: str, name: str) -> Candidate:
-    """The candidate for the platform that a call is lowered for.
-
-    Raises:
-        BackendError: There is none.
-    """
-    for candidate in choice:
-        if candidate.platform == platform:
-            return candidate
-    available = ", ".join(f"{c.platform}: {c.reference}" for c in choice)
-    raise BackendError(
-        f"{name}: no kernel for platform {platform!r} (this call can run on {available}). Register one with "
-        f"def_kernel(backend, {platform!r}, generator), or put the inputs on another device."
-    )

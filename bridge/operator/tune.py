@@ -19,26 +19,12 @@ from bridge.operator.registry import Snapshot
 from bridge.operator.tuning import measured
 
 
-class Search:
-    """Notes the calls of operators that run in a function, with the arrays that reach them."""
-
-    def __init__(self) -> None:
-        self.found: dict[Question, tuple[Snapshot, OperatorCall, jax.Device, list[Any]]] = {}
-
-    def note(self, snapshot: Snapshot, question: Question, call: OperatorCall, platform: str, *args: Any) -> None:
-        """Keeps the first call for each question, of those with the largest batch."""
-        before = self.found.get(question)
-        if before is None or _batch(call) > _batch(before[1]):
-            device = jax.local_devices(backend=platform)[0]
-            self.found[question] = snapshot, replace(call, note=None), device, [np.array(arg) for arg in args]
-
-
 def _batch(call: OperatorCall) -> int:
     return math.prod(extent for extent, _ in call.batches)
 
 
 searching = jax.make_user_context(None)
-"""The search of the surrounding :func:`tune`. Each search is another one for JAX's caches, so all is traced anew."""
+"""Notes a call for the surrounding :func:`tune`. Each has a function of its own, so that JAX traces all anew for it."""
 
 
 def tune(function: Callable[..., Any], *args: Any, rtol: float | None = None) -> Choices:
@@ -73,11 +59,19 @@ def tune(function: Callable[..., Any], *args: Any, rtol: float | None = None) ->
     check_rtol(rtol, "tune")
     if not callable(function):
         raise SignatureError(f"tune got {function!r}, expected a function that calls operators, and its arguments.")
-    search = Search()
-    with searching(search):
+    noted: dict[Question, tuple[Snapshot, OperatorCall, jax.Device, list[Any]]] = {}
+
+    def note(snapshot: Snapshot, question: Question, call: OperatorCall, platform: str, *args: Any) -> None:
+        """Keeps the first call for each question, of those with the largest batch."""
+        if question not in noted or _batch(call) > _batch(noted[question][1]):
+            device = jax.local_devices(backend=platform)[0]
+            noted[question] = snapshot, replace(call, note=None), device, [np.array(arg) for arg in args]
+
+    with searching(note):
         jax.block_until_ready(function(*args))
         jax.effects_barrier()
-    found, search.found = search.found, {}  # JAX's caches keep the search
+    found = noted.copy()
+    noted.clear()  # JAX's caches keep the function
     if not found:
         raise SignatureError(
             f"tune found no call of an operator that ran in {getattr(function, '__name__', function)}, expected a "

@@ -152,11 +152,6 @@ class _Entrant:
         jax.block_until_ready(results)
         return (time.perf_counter() - start) / self.calls
 
-    def calibrate(self) -> None:
-        """Finds the number of calls that make a sample. The least of a few counts: others may interrupt one."""
-        while min(self.sample() for _ in range(3)) * self.calls < SAMPLE_S and self.calls < MOST_CALLS:
-            self.calls *= 2
-
     @property
     def is_done(self) -> bool:
         return len(self.samples_s) >= LEAST_ROUNDS and sum(self.samples_s) * self.calls >= LIMIT_S
@@ -224,7 +219,9 @@ def _time(right: list[_Entrant]) -> None:
     """Times candidates in turn."""
     for entrant in right:
         with entrant.attempt():
-            entrant.calibrate()
+            # The least of a few samples counts: others may interrupt one.
+            while min(entrant.sample() for _ in range(3)) * entrant.calls < SAMPLE_S and entrant.calls < MOST_CALLS:
+                entrant.calls *= 2
     for number in range(ROUNDS):
         shift = number % max(1, len(right))
         for entrant in right[shift:] + right[:shift]:

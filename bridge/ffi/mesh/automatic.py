@@ -12,7 +12,7 @@ from jax.interpreters import mlir
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from bridge.compat.jax import axis_context, is_exported, with_mesh
-from bridge.ffi.mesh.division import Division, MeshAxes, Name, Names, Part, Split, axes_of, axes_of_type, spec_of
+from bridge.ffi.mesh.division import Division, MeshAxes, Name, Names, Part, axes_of, axes_of_type, spec_of
 
 
 def partitioned(division: Division, part: Part, own_mesh: Any) -> Callable[..., Any]:
@@ -61,18 +61,6 @@ def partitioned(division: Division, part: Part, own_mesh: Any) -> Callable[..., 
         return run(*jax.lax.optimization_barrier(arrays))
 
     return function
-
-
-def whole_on_each_device(division: Division, mesh: Any) -> Split | None:
-    """The split of a call with side effects, with a warning; None on a mesh without automatic axes.
-
-    XLA drops a partitioned call whose results nothing uses, and refuses to split one with side effects.
-    """
-    axes = automatic_axes(mesh)
-    if not axes:
-        return None
-    division.warn_of_no_split("has side effects")
-    return Split(mesh, axes, {}, ())
 
 
 def _automatic_mesh(mesh: Any, arrays: Sequence[Any]) -> Mesh | None:

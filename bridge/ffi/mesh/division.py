@@ -181,8 +181,3 @@ def with_sharding(array: Any, sharding: Any) -> Any:
     if sharding.mesh.empty or own == sharding:
         return array
     return jax.sharding.reshard(array, sharding)
-
-
-def is_explicit(sharding: Any) -> bool:
-    """Whether a sharding is part of the types of arrays, because its mesh has explicit axes."""
-    return bool(axes_of_type(sharding.mesh, AxisType.Explicit))

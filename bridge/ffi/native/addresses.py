@@ -5,9 +5,10 @@ It holds words, texts, the arrays of a plan, a hash table, object code, and func
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import binding, ir
@@ -118,8 +119,6 @@ EMPTY = 0
 MASK, SLOTS, SLOT_WORDS = 0, 1, 2
 """The layout of a block: ``[mask, key 0, value 0, key 1, value 1, ...]``."""
 
-_FIRST_CAPACITY = 256
-
 
 class NativeTable:
     """A hash table with open addressing and linear probing. Native code on any thread can read it.
@@ -133,7 +132,7 @@ class NativeTable:
         self._values: dict[int, int] = {}
         self._blocks: list[ctypes.Array[ctypes.c_int64]] = []
         self._root = (ctypes.c_int64 * 1)()
-        self._publish(_FIRST_CAPACITY)
+        self._publish(256)
 
     @property
     def address(self) -> int:
@@ -208,10 +207,21 @@ def _machine() -> binding.TargetMachine:
 
 def assembled(code: str) -> LoadedObject:
     """A native function in memory, from LLVM code that defines it as ``bridge_entry`` and refers to nothing outside."""
-    context = binding.create_context()  # its own: Numba's modules share another
-    module = binding.parse_assembly(code, context)
-    try:
+    with parsed(code) as (module, _):
         return LoadedObject(_machine().emit_object(module))
+
+
+@contextlib.contextmanager
+def parsed(code: str | bytes) -> Iterator[tuple[binding.ModuleRef, binding.ContextRef]]:
+    """LLVM code, as text or bitcode, in a module that is closed at the end of the block, and the module's context.
+
+    The context is its own, because LLVM frees types and constants with their context. Python's garbage collector would
+    not close them in order, so no LLVM object lives longer than the block.
+    """
+    context = binding.create_context()
+    module = (binding.parse_assembly if isinstance(code, str) else binding.parse_bitcode)(code, context)
+    try:
+        yield module, context
     finally:
         module.close()
         context.close()

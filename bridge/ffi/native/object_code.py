@@ -28,7 +28,7 @@ from llvmlite import binding
 from bridge.compat.numba import final_bitcode, machine_code, pass_builder
 from bridge.errors import AbiError, BridgeError
 from bridge.ffi.native.abi import read_header
-from bridge.ffi.native.addresses import CONTEXT, ENTRY, LoadedObject
+from bridge.ffi.native.addresses import CONTEXT, ENTRY, LoadedObject, parsed
 
 VARIABLE = "KERNEL_BRIDGE_CACHE_DIR"
 """The environment variable with the folder for files that outlive a process; by default, one in the user's cache."""
@@ -37,7 +37,6 @@ KEPT = 64
 """Files that are kept: the latest ones."""
 
 _FORMAT = "native-1"
-_DIGEST_BYTES = 32
 _ELSEWHERE = {"CACHE_DIR", "CACHE_LOCATOR_CLASSES", "NUM_THREADS", "NUMBA_NUM_THREADS", "NUMBA_DEFAULT_NUM_THREADS"}
 """Settings of Numba that no machine code depends on."""
 
@@ -118,9 +117,7 @@ def emit_object(function: Any) -> tuple[bytes, tuple[str, ...]]:
     Raises:
         AbiError: The function refers to something that is not loaded in this process. LLVM would end the process.
     """
-    context = binding.create_context()
-    module = binding.parse_bitcode(final_bitcode(function), context)
-    try:
+    with parsed(final_bitcode(function)) as (module, _):
         module.get_function(function.native_name).name = ENTRY
         for value in (*module.functions, *module.global_variables):
             if not value.is_declaration:
@@ -134,9 +131,6 @@ def emit_object(function: Any) -> tuple[bytes, tuple[str, ...]]:
             if not binding.address_of_symbol(name):
                 raise AbiError(f"the native function {function.__name__} refers to {name}, which is not loaded.")
         return machine_code(module), outside
-    finally:
-        module.close()
-        context.close()
 
 
 def _path(name: str, source: str) -> Path:
@@ -148,7 +142,7 @@ def _path(name: str, source: str) -> Path:
 def _read(path: Path) -> bytes | None:
     """The object code in a file; None if it does not count."""
     with contextlib.suppress(OSError), path.open("rb") as file:
-        digest, code = file.read(_DIGEST_BYTES), file.read()
+        digest, code = file.read(hashlib.sha256().digest_size), file.read()
         if is_own(os.fstat(file.fileno())) and code and digest == _digest(path, code):
             return code
     return None

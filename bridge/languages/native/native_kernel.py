@@ -17,7 +17,7 @@ from bridge.compat.cpython import C_FUNCTION
 from bridge.errors import KernelTypeError, SignatureError
 from bridge.ffi.native.addresses import assembled
 from bridge.ffi.plans.host import HostPlan
-from bridge.ffi.target import CPU, CUDA_HOST, CUDA_HOST_GRAPH, Target
+from bridge.ffi.target import CPU, CUDA_HOST, CUDA_HOST_GRAPH
 from bridge.kernel.arguments import Signature
 from bridge.kernel.definitions import DEFINITIONS
 from bridge.kernel.language import CPU_DTYPES, Compiled, NativeLanguage
@@ -133,9 +133,26 @@ class NativeOptions(msgspec.Struct, frozen=True):
     capturable: bool = False
 
 
-def host_target(options: NativeOptions, platform: str) -> Target:
-    """The target of functions that run on the host; on CUDA, whether XLA may record their work decides."""
-    return CPU if platform == "cpu" else CUDA_HOST_GRAPH if options.capturable else CUDA_HOST
+def compiled(
+    code: str, definition: Any, options: NativeOptions, platform: str, context: Callable[[], int], shares: bool = False
+) -> Compiled:
+    """What is compiled for a call of a function that runs on the host.
+
+    Args:
+        code: LLVM code of the function of a :class:`~bridge.ffi.plans.host.HostPlan`.
+        definition: The function of the user, whose ``content`` identifies its machine code.
+        options: How it is called. On CUDA, whether XLA may record its work decides on the target.
+        platform: JAX's name of the platform.
+        context: Gives the context of the plan.
+        shares: As for the plan.
+    """
+
+    def load() -> HostPlan:
+        entry = assembled(code)
+        return HostPlan(entry.address, context=context(), shares=shares, alive=(entry, definition))
+
+    target = CPU if platform == "cpu" else CUDA_HOST_GRAPH if options.capturable else CUDA_HOST
+    return Compiled(definition.content and f"{definition.content}\n{code}", load, target=target)
 
 
 def language_for(wrapper: str, languages: Mapping[str, LanguageT], platform: str, capturable: bool) -> LanguageT:
@@ -157,13 +174,8 @@ class _Native(NativeLanguage[NativeDefinition, NativeOptions]):
     def compile(
         self, definition: NativeDefinition, options: NativeOptions, signature: Signature, platform: str
     ) -> Compiled:
-        code, content = entry_code(definition, signature), definition.content
-
-        def load() -> HostPlan:
-            entry = assembled(code)
-            return HostPlan(entry.address, context=definition.address, shares=True, alive=(entry, definition))
-
-        return Compiled(content and f"{content}\n{code}", load, target=host_target(options, platform))
+        code = entry_code(definition, signature)
+        return compiled(code, definition, options, platform, lambda: definition.address, shares=True)
 
 
 LANGUAGE = _Native(
@@ -173,8 +185,7 @@ LANGUAGE = _Native(
     dtypes=CPU_DTYPES,
     local_kernels="its machine code is in no file. Load it from a shared library, which other processes can load too.",
 )
-CUDA_LANGUAGE = replace(LANGUAGE, row=LANGUAGES["native_cuda"])
-_LANGUAGES = {"cpu": LANGUAGE, "cuda": CUDA_LANGUAGE}
+_LANGUAGES = {"cpu": LANGUAGE, "cuda": replace(LANGUAGE, row=LANGUAGES["native_cuda"])}
 
 
 _NEEDS_GIL = 4

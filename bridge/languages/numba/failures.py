@@ -44,17 +44,16 @@ RECORD_WORDS = ctypes.sizeof(_Record) // 8
 COUNT, NAME, ERROR, FRAME = range(RECORD_WORDS)
 """Words of a record: number of exceptions, address of the kernel's name, of XLA's error, and of XLA's call frame."""
 
-_REPORT = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 
-
-@_REPORT
+@ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 def _report(address: int, kind: int, value: int, trace: int) -> None:
     """Called by native code with a record and an exception as three addresses, of which the last two may be 0."""
     record = _Record.from_address(address)
     record.count += 1
     if record.count > 1:
         return  # others follow from the first, or are like it
-    name, exception = record.name.decode(), [_object(each) for each in (kind, value, trace)]
+    name, addresses = record.name.decode(), (kind, value, trace)
+    exception: list[Any] = [ctypes.cast(each, ctypes.py_object).value if each else None for each in addresses]
     if not kind:
         text = f"{name} raised an exception"
     else:
@@ -63,10 +62,6 @@ def _report(address: int, kind: int, value: int, trace: int) -> None:
         except Exception as error:  # the exception's own code
             text = f"{name} raised {exception[0].__name__}, which cannot be described ({type(error).__name__})"
     record.error = create_error(record.frame, text, error_code(exception[0] or Exception))
-
-
-def _object(address: int) -> Any:
-    return ctypes.cast(address, ctypes.py_object).value if address else None
 
 
 class Storage:

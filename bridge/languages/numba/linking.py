@@ -18,21 +18,19 @@ from numba.core import cgutils, types
 from numba.core.compiler_lock import global_compiler_lock
 
 from bridge.compat import numba as compat
-from bridge.ffi.native.addresses import emit_extents, emit_word
+from bridge.ffi.native.addresses import emit_extents, emit_word, parsed
 from bridge.ffi.plans.host import HostPlan
 from bridge.languages.numba import failures, parallel
 from bridge.languages.numba.failures import COUNT, FAIL, FAIL_TYPE, I64, POINTER, RECORD, emit_new_record, word
 
 _REPLACED: dict[str, Callable[[], int]] = {
-    compat.PARALLEL_FOR: parallel.for_address,
-    compat.THREAD_NUMBER: parallel.thread_number_address,
+    compat.PARALLEL_FOR: lambda: parallel.functions()[0],
+    compat.THREAD_NUMBER: lambda: parallel.functions()[1],
     compat.RELEASE_GIL: failures.gil_release_address,
 }
 """The functions of Numba's runtime that the bridge replaces in its copy of a kernel, and what it calls instead."""
 
 _serials = itertools.count()
-
-_ENTRY = ir.FunctionType(I64, [I64] * 5)
 
 
 @contextlib.contextmanager
@@ -40,25 +38,17 @@ def opened(compiled: Any, *added: str) -> Iterator[tuple[binding.ModuleRef, Call
     """Numba's code of a kernel, with other LLVM code, in an LLVM module that is closed at the end of the block.
 
     Also yields a function that links the module with more code.
-
-    The module has a context of its own, because LLVM frees types and constants with their context. Python's garbage
-    collector would not close them in order, so no LLVM object lives longer than the block.
     """
-    context = binding.create_context()
-    module = binding.parse_bitcode(compat.bitcode(compiled.library), context)
+    with parsed(compat.bitcode(compiled.library)) as (module, context):
 
-    def add(code: str) -> None:
-        module.link_in(binding.parse_assembly(code, context))
+        def add(code: str) -> None:
+            module.link_in(binding.parse_assembly(code, context))
 
-    try:
         compat.check_code(compiled, module)
         _link_recursion(module, compiled, context)
         for code in added:
             add(code)
         yield module, add
-    finally:
-        module.close()
-        context.close()
 
 
 def keep_only(module: binding.ModuleRef, name: str) -> None:
@@ -148,7 +138,7 @@ def _entry_code(
     """
     context = compiled.target_context
     module = context.create_module(name)
-    function = ir.Function(module, _ENTRY, name)
+    function = ir.Function(module, ir.FunctionType(I64, [I64] * 5), name)
     frame, buffers, data, batch_rank, _ = function.args
     builder = ir.IRBuilder(function.append_basic_block())
     arguments = [

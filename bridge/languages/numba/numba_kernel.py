@@ -257,7 +257,11 @@ def _check_declared(definition: NumbaDefinition, array_types: tuple[types.Array,
 
 def _with_parameters(definition: NumbaDefinition, count: int) -> CPUDispatcher:
     """A dispatcher of ``count`` positional parameters; Numba fills in the kernel's defaults and ``*args``."""
-    dispatcher = _compilable(definition)
+    # The user's own dispatcher where possible: it shares its compile cache. Else one that takes read-only arrays.
+    dispatcher = definition.dispatcher
+    options = {**dispatcher.targetoptions, "boundscheck": True} if current_mode().bounds else dispatcher.targetoptions
+    if not takes_new_types(dispatcher) or options != dispatcher.targetoptions:
+        dispatcher = again(dispatcher, options)
     parameters = inspect.signature(definition.function).parameters.values()
     plain = all(parameter.kind is not parameter.VAR_POSITIONAL for parameter in parameters)
     if plain and len(parameters) == count:
@@ -268,14 +272,6 @@ def _with_parameters(definition: NumbaDefinition, count: int) -> CPUDispatcher:
     call = namespace["call"]
     call.__name__ = call.__qualname__ = definition.name  # it may be no identifier: a lambda has no name
     return numba.njit(call)
-
-
-def _compilable(definition: NumbaDefinition) -> CPUDispatcher:
-    """A dispatcher that takes read-only arrays: the user's own where possible, which shares its compile cache."""
-    dispatcher = definition.dispatcher
-    options = {**dispatcher.targetoptions, "boundscheck": True} if current_mode().bounds else dispatcher.targetoptions
-    own = takes_new_types(dispatcher) and options == dispatcher.targetoptions
-    return dispatcher if own else again(dispatcher, options)
 
 
 def _listed(array_types: Iterable[types.Type]) -> str:

@@ -53,22 +53,17 @@ _GET, _SET, _GET_THREADS, _SET_THREADS, _PART_KEY, _RECORD_KEY, _SHARE, _RUN_PAR
 # Words of the context: C functions, functions of Numba's threading layer, keys of storage, our own functions.
 
 
-def for_address() -> int:
-    """Address of a function that does what ``numba_parallel_for`` does, for a loop of a kernel."""
-    return _functions()[0]
-
-
-def thread_number_address() -> int:
-    """Address of a function that returns the number of the part that a thread runs; 0 outside of a loop.
-
-    Numba keeps the sums of a loop by this number. So a sum does not depend on which thread runs a part.
-    """
-    return _functions()[1]
-
-
 @functools.cache
-def _functions() -> tuple[int, int]:
-    words = _context()
+def functions() -> tuple[int, int]:
+    """Addresses of a function that does what ``numba_parallel_for`` does, for a loop of a kernel, and of another one.
+
+    The other one returns the number of the part that a thread runs; 0 outside of a loop. Numba keeps the sums of a loop
+    by this number. So a sum does not depend on which thread runs a part.
+    """
+    words, python = (ctypes.c_int64 * _CONTEXT_WORDS)(), ctypes.pythonapi
+    words[_GET], words[_SET] = c_function(python.PyThread_tss_get), c_function(python.PyThread_tss_set)
+    words[_PART_KEY], words[_RECORD_KEY] = _PART.key, RECORD.key
+    words[_GET_THREADS], words[_SET_THREADS] = map(runtime_address, ("get_num_threads", "set_num_threads"))
     part, run, number = (
         prepared(compile_now, name)
         for compile_now, name in (
@@ -86,14 +81,6 @@ def _functions() -> tuple[int, int]:
 
 _alive: list[LoadedObject | ctypes.Array[ctypes.c_int64]] = []
 """Machine code calls these as long as the process lives."""
-
-
-def _context() -> ctypes.Array[ctypes.c_int64]:
-    words, python = (ctypes.c_int64 * _CONTEXT_WORDS)(), ctypes.pythonapi
-    words[_GET], words[_SET] = c_function(python.PyThread_tss_get), c_function(python.PyThread_tss_set)
-    words[_PART_KEY], words[_RECORD_KEY] = _PART.key, RECORD.key
-    words[_GET_THREADS], words[_SET_THREADS] = map(runtime_address, ("get_num_threads", "set_num_threads"))
-    return words
 
 
 @native

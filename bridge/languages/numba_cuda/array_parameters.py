@@ -12,10 +12,6 @@ from bridge.cuda.carried_cubins import launch_of_words
 from bridge.cuda.launch_shape import LaunchShape
 from bridge.ffi.plans.device import Launch, Patch
 from bridge.kernel.arguments import ArrayType, Signature
-from bridge.kernel.language import CPU_DTYPES
-
-DTYPES = CPU_DTYPES
-"""Names of the dtypes that Numba-CUDA has arrays of."""
 
 
 def array_words(item_bytes: int, extents: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:

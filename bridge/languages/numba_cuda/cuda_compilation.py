@@ -43,11 +43,6 @@ class CudaDefinition(Definition):
         function = dispatcher.py_func
         return cls(function.__name__, function, function, dispatcher)
 
-    @property
-    def is_debug(self) -> bool:
-        """Whether the kernel is compiled with ``debug=True``, so that it tells the exceptions that it raises."""
-        return bool(self.dispatcher.targetoptions.get("debug"))
-
 
 def numba_type(array: ArrayType) -> Any:
     """Numba-CUDA's type of a C-contiguous array."""

@@ -16,9 +16,9 @@ from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CUDA_HOST
 from bridge.kernel.arguments import Signature, parameter_names
 from bridge.kernel.definitions import DEFINITIONS
-from bridge.kernel.language import Compiled, Definition, NativeLanguage
+from bridge.kernel.language import CPU_DTYPES, Compiled, Definition, NativeLanguage
 from bridge.kernel.wrapper import says_its_call, wrap
-from bridge.languages.numba_cuda.array_parameters import DTYPES, array_shapes
+from bridge.languages.numba_cuda.array_parameters import array_shapes
 from bridge.table import LANGUAGES, require_cuda
 
 
@@ -106,7 +106,7 @@ LANGUAGE = _Callables(
     LANGUAGES["numba_cuda_callable"],
     compiler="Numba-CUDA",
     options_type=CallableOptions,
-    dtypes=DTYPES,
+    dtypes=CPU_DTYPES,
 )
 
 

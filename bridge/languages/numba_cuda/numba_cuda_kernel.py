@@ -16,9 +16,9 @@ from bridge.ffi.plans.host import HostPlan
 from bridge.ffi.target import CUDA_HOST
 from bridge.kernel.arguments import Signature
 from bridge.kernel.definitions import DEFINITIONS
-from bridge.kernel.language import Compiled
+from bridge.kernel.language import CPU_DTYPES, Compiled
 from bridge.kernel.wrapper import says_its_call, wrap
-from bridge.languages.numba_cuda.array_parameters import DTYPES, array_launch, array_shapes
+from bridge.languages.numba_cuda.array_parameters import array_launch, array_shapes
 from bridge.languages.numba_cuda.cuda_compilation import (
     CudaDefinition,
     code_of,
@@ -106,7 +106,8 @@ def numba_cuda_kernel(
         require_cuda()
     definition = define(kernel)
     shape = launch_shape(definition.name, grid, block, launch_dims, threads_per_block, shared_mem)
-    options = CudaOptions(shape, check_alignment(definition.name, alignment), definition.is_debug)
+    raises = bool(definition.dispatcher.targetoptions.get("debug"))
+    options = CudaOptions(shape, check_alignment(definition.name, alignment), raises)
     return wrap(LANGUAGE, definition, options, outs, vmap_method, input_output_aliases, has_side_effect)
 
 
@@ -170,7 +171,7 @@ LANGUAGE = _NumbaCuda(
     LANGUAGES["numba_cuda"],
     compiler="Numba-CUDA",
     options_type=CudaOptions,
-    dtypes=DTYPES,
+    dtypes=CPU_DTYPES,
 )
 
 

@@ -100,7 +100,8 @@ def generated(kernel: wp.Kernel, platform: str, block_dim: int | None) -> Genera
     for part in (wp.__version__, platform, str(threads), *settings, content):
         identity.update(len(part).to_bytes(8, "little") + part.encode("utf-8", "surrogatepass"))
     digest = identity.hexdigest()
-    module.name = f"bridge_{re.sub(r'[^A-Za-z0-9_]', '_', kernel.key)[:_NAME_CHARACTERS]}_{digest}"
+    # A folder gets this name.
+    module.name = f"bridge_{re.sub(r'[^A-Za-z0-9_]', '_', kernel.key)[:40]}_{digest}"
     return Generated(private, source, digest, threads, native)
 
 
@@ -119,9 +120,6 @@ def generated_everywhere(kernel: wp.Kernel, block_dim: int | None) -> dict[str, 
     if not any(isinstance(code, Generated) for code in codes.values()):
         raise refusal
     return codes
-
-
-_NAME_CHARACTERS = 40  # of a kernel's name, in the name of a folder
 
 
 def _content(source: str, kernel: wp.Kernel, functions: Sequence[str]) -> str:
@@ -232,9 +230,6 @@ def instantiated(kernel: wp.Kernel, types: Sequence[tuple[int | None, str, tuple
             raise SignatureError(f"{error}. Convert the array, or annotate the kernel with Any.") from error
 
 
-_ADDRESS_STEP = 1 << 20  # made-up addresses are multiples of this, so no other word looks like one
-
-
 @dataclass(frozen=True)
 class PackedLaunch:
     """A launch of loaded machine code.
@@ -299,7 +294,8 @@ def pack(made: Generated, launch: WarpLaunch, device: Any) -> PackedLaunch | Non
 
 
 def _address(index: int) -> int:
-    return _ADDRESS_STEP * (index + 1)
+    """A made-up address: a multiple of 1 MiB, so no other word looks like one."""
+    return (index + 1) << 20
 
 
 def _value(argument: WarpArgument, annotation: Any, index: int, device: Any) -> Any:

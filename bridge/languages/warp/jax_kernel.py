@@ -118,7 +118,12 @@ def jax_kernel(
         backward_asked=enable_backward is True,
     ).having(launch_dims=launch_dims, output_dims=output_dims, vmap_method=vmap_method)
     definition = define(kernel)
-    differentiable = _differentiable(options, enable_backward)
+    if enable_backward and (options.has_side_effect or not has_adjoint(kernel)):
+        raise DifferentiationError(
+            f"{kernel.key}: enable_backward is True, but Warp generates no adjoint, or the call has "
+            "side effects. Define it with warp.kernel(enable_backward=True), and leave has_side_effect out."
+        )
+    differentiable = enable_backward is not False and not options.has_side_effect
 
     def program_of(own: WrapperOptions, statics: tuple[StaticValue, ...]) -> Callable[..., list[jax.Array]]:
         def call(*arrays: Any) -> list[jax.Array]:
@@ -148,15 +153,6 @@ def _check_block_dim(name: str, block_dim: Any) -> int | None:
     if not 1 <= block_dim <= _MOST_BLOCK_DIM:
         raise LaunchError(f"{name}: block_dim is {block_dim!r}; block_dim must be positive, at most {_MOST_BLOCK_DIM}.")
     return int(block_dim.__index__())
-
-
-def _differentiable(options: WrapperOptions, enable_backward: bool | None) -> bool:
-    if enable_backward and (options.has_side_effect or not has_adjoint(options.kernel)):
-        raise DifferentiationError(
-            f"{options.kernel.key}: enable_backward is True, but Warp generates no adjoint, or the call has "
-            "side effects. Define it with warp.kernel(enable_backward=True), and leave has_side_effect out."
-        )
-    return enable_backward is not False and not options.has_side_effect
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,13 +28,13 @@ import jax
 import jax.numpy as jnp
 import warp as wp
 
+from bridge.debug.checking import kernel_checks
 from bridge.errors import DifferentiationError, LaunchError, SignatureError
 from bridge.ffi.kernel_call import bind
 from bridge.ffi.mesh.division import with_sharding
 from bridge.kernel.arguments import Outputs, check_known_shapes
 from bridge.kernel.definitions import KernelCall
 from bridge.kernel.language import Definition, NativeLanguage
-from bridge.kernel.wrapper import kernel_checks
 from bridge.languages.warp.generated import Generated, generated_everywhere, instantiated
 from bridge.languages.warp.inputs import EXTREMES, Uses, only_read, written
 from bridge.languages.warp.operations import WarpArgument, WarpLaunch
@@ -310,19 +310,13 @@ def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
         results = planned.forward(*arrays)
         return results, (arrays, results)
 
-    def backward(residuals: Any, cotangents: Sequence[Any]) -> tuple[Any, ...]:
-        arrays, results = residuals
-        return _gradients(planned, arrays, results, cotangents)
-
-    function.defvjp(forward, backward)
+    function.defvjp(forward, functools.partial(_gradients, planned))
     return function
 
 
-def _gradients(
-    planned: Planned, arrays: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any]
-) -> tuple[Any, ...]:
-    """The gradient of each input array; None for integers and booleans."""
-    inputs, outputs = planned.inputs, planned.outputs
+def _gradients(planned: Planned, saved: tuple[Sequence[Any], ...], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+    """The gradient of each input array; None for integers and booleans. The arrays and results are saved."""
+    (arrays, results), inputs, outputs = saved, planned.inputs, planned.outputs
     # The inputs of the call: the arrays, the outputs, and the adjoints, each of which shares its buffer with a result.
     pure = [(p, result) for p, result in zip(outputs, results, strict=True) if p.role is Role.OUTPUT]
     adjoints = [(p, cotangent) for p, cotangent in zip(outputs, cotangents, strict=True) if p.is_float]

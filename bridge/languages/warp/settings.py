@@ -50,10 +50,7 @@ def block_dim_on(platform: str, block_dim: int | None) -> int:
     """The threads of a block that the bridge launches where ``block_dim`` of them are asked for."""
     if platform == "cpu":
         return block_dim if block_dim and wp.config.enable_cpu_blocks else 1
-    return _CUDA_BLOCK if block_dim is None else block_dim
-
-
-_CUDA_BLOCK = 256  # Warp's default
+    return 256 if block_dim is None else block_dim  # Warp's default
 
 
 @functools.cache

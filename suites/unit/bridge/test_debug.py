@@ -23,7 +23,7 @@ from bridge import (
     numba_kernel,
 )
 from bridge.debug import findings
-from bridge.debug.findings import kept
+from bridge.debug.findings import raise_kept
 from bridge.debug.mode import OFF, current_mode
 from bridge.ffi.cuda import driver
 from bridge.ffi.native.addresses import c_string
@@ -157,7 +157,7 @@ def quiet():
     yield
     logger.disabled = False
     with contextlib.suppress(DebugError):
-        kept.raise_all()
+        raise_kept()
 
 
 @pytest.mark.parametrize(

@@ -88,16 +88,16 @@ class WarpRecorder:
             return self.freed.append
         if name in FILLS + COPIES:
             return functools.partial(self._move, name)
-        return function if _HARMLESS.fullmatch(name) else functools.partial(self._refuse_native, name)
+        if _HARMLESS.fullmatch(name):
+            return function
+        does = f"it calls Warp's {name}, which neither launches a kernel nor zeroes, fills or copies an array"
+        return lambda *_: self.refuse(does)
 
     def _allocate(self, allocate: Any, size: int, *more: Any) -> Any:
         address = allocate(size, *more)
         self.ranges.append((address, size))
         self.alignments.append(WORD_BYTES)
         return address
-
-    def _refuse_native(self, name: str, *_: Any) -> None:
-        self.refuse(f"it calls Warp's {name}, which neither launches a kernel nor zeroes, fills or copies an array")
 
     def _move(self, name: str, *arguments: Any) -> bool:
         """Launches kernels in the place of a function of Warp's library that zeroes, fills or copies."""

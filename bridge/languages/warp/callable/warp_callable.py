@@ -12,12 +12,13 @@ from typing import Any
 import jax
 import warp as wp
 
+from bridge.debug.checking import kernel_checks
 from bridge.errors import KernelTypeError
 from bridge.ffi.kernel_call import bind
 from bridge.kernel.arguments import Outputs, check_arrays
 from bridge.kernel.definitions import DEFINITIONS, KernelCall, shared
 from bridge.kernel.references import references
-from bridge.kernel.wrapper import kernel_checks, says_its_call
+from bridge.kernel.wrapper import says_its_call
 from bridge.languages.warp.callable.recorded_function import LANGUAGE, StaticValues, WarpFunction, precise
 from bridge.languages.warp.parameters import Role, check_fits, concrete, parameters_of
 from bridge.languages.warp.planned import shapes_of
@@ -156,8 +157,9 @@ def warp_callable(
 
         return run
 
+    modes = wp.JaxCallableGraphMode
     attributes = {
-        "graph_mode": _graph_mode(graph_mode),
+        "graph_mode": modes.JAX if graph_mode is None else modes(graph_mode),
         "graph_cache_max": graph_cache_max,
         "in_out_argnames": tuple(in_out_argnames or ()),
         "stage_in_argnames": frozenset(stage_in_argnames or ()),
@@ -166,11 +168,6 @@ def warp_callable(
     module, named = types.SimpleNamespace(hashers=None), ("output_dims", "vmap_method")
     make = functools.partial(warp_wrapper, options, named, program_of, module, attributes)
     return shared((options.key, *made_of, *attributes.items()), make)
-
-
-def _graph_mode(given: Any) -> Any:
-    """The mode as Warp's enumeration, whose default is to let XLA capture."""
-    return wp.JaxCallableGraphMode.JAX if given is None else wp.JaxCallableGraphMode(given)
 
 
 def _call(
