@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bridge import LaunchError, numba_cuda_callable, numba_cuda_kernel
-from bridge.languages.numba_cuda.array_parameters import DTYPES
+from bridge.kernel.language import CPU_DTYPES
 from suites.unit.bridge.cuda_examples import HAS_GPU, OUT, N, absolute, cuda, gpu, run_threads
 
 PLATFORM = "cuda" if HAS_GPU else "cpu"
@@ -37,7 +37,7 @@ def test_without_a_gpu_it_is_an_import_error_that_says_so(wrap):
 
 @gpu
 class TestKernel:
-    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("dtype", CPU_DTYPES)
     def test_every_dtype_computes(self, dtype):
         with jax.enable_x64(True):
             x = jnp.asarray(np.arange(7) % 2).astype(dtype)
