@@ -18,7 +18,8 @@ from pathlib import Path
 from reports.options import Parser
 from reports.render.layout import Column, Table, Text
 from reports.render.terminal import render
-from suites.clients.client import ALL, Client, client
+from suites.clients.client import Client
+from suites.clients.libraries import CLIENTS
 
 PROJECT = Path(__file__).parents[2]
 
@@ -32,6 +33,7 @@ class Found:
     """What the runs of a client found.
 
     Attributes:
+        row: The client.
         own: The outcome of each test with the client's own wrapper.
         ours: The same with the bridge's.
         changed: How many lines changed.
@@ -40,6 +42,7 @@ class Found:
         missing: Why it cannot run here; empty if it ran.
     """
 
+    row: Client
     own: dict[str, str] = field(default_factory=dict)
     ours: dict[str, str] = field(default_factory=dict)
     changed: int = 0
@@ -47,14 +50,14 @@ class Found:
     errors: dict[str, str] = field(default_factory=dict)
     missing: str = ""
 
-    def worse(self, row: Client) -> list[str]:
+    def worse(self) -> list[str]:
         """The tests that pass with the client's own wrapper only, and are not different on purpose."""
         lost = [test for test, outcome in self.own.items() if outcome == "passed" and self.ours.get(test) != "passed"]
-        return [test for test in lost if not test.endswith(tuple(row.different))]
+        return [test for test in lost if not self.row.differs(test)]
 
-    def failed(self, row: Client) -> bool:
+    def failed(self) -> bool:
         """Whether a test is worse, or no test passes although the client is installed."""
-        return not self.missing and bool(self.worse(row) or "passed" not in self.ours.values())
+        return not self.missing and bool(self.worse() or "passed" not in self.ours.values())
 
 
 def python_of(row: Client) -> str:
@@ -69,8 +72,8 @@ def python_of(row: Client) -> str:
 
 
 def environment(name: str, row: Client) -> Path:
-    """The Python of a client's environment, which rows of a module share. Raises Missing."""
-    folder = PROJECT / ".nox" / f"client-{ALL[name].partition(':')[0].rpartition('.')[2]}"
+    """The Python of a client's environment. Raises Missing."""
+    folder = PROJECT / ".nox" / f"client-{name.partition('-')[0]}"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     wanted = "\n".join((*row.requirements, (PROJECT / "pyproject.toml").read_text("utf-8")))
     installed = folder / f"installed-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"
@@ -86,11 +89,11 @@ def environment(name: str, row: Client) -> Path:
     return python
 
 
-def run(name: str, row: Client, options: Sequence[str]) -> Found:
+def run(name: str, options: Sequence[str]) -> Found:
     """Runs the tests of a client twice, and times a call."""
-    found = Found()
+    found = Found(CLIENTS[name])
     try:
-        python = environment(name, row)
+        python = environment(name, found.row)
     except Missing as error:
         found.missing = str(error)
         return found
@@ -116,35 +119,27 @@ def run(name: str, row: Client, options: Sequence[str]) -> Found:
 def table(all_found: dict[str, Found]) -> Table:
     """A row for each client."""
     heads = ("client", "passed, own", "passed, ours", "on purpose", "lost", "lines changed", "us, own", "us, ours")
-    rows = []
+    rows, notes, lost = [], [], []
     for name, found in all_found.items():
-        row = client(name)
-        own, ours = (list(each.values()).count("passed") for each in (found.own, found.ours))
-        lost = len(found.worse(row))
-        differ = sum(test.endswith(tuple(row.different)) for test in found.own)
+        own, ours = (f"{[*each.values()].count('passed')} of {len(found.own)}" for each in (found.own, found.ours))
         times = [f"{found.times[who]:.1f}" if who in found.times else "-" for who in ("own", "ours")]
-        total = len(found.own)
-        cells = (name, f"{own} of {total}", f"{ours} of {total}", differ, lost, found.changed, *times)
+        worse = found.worse()
+        cells = (name, own, ours, sum(map(found.row.differs, found.own)), len(worse), found.changed, *times)
         rows.append(tuple(Text(str(cell)) for cell in cells))
-    notes = [
-        f"{name}: {found.missing or 'its logs are in .nox/client-*/run-' + name}" for name, found in all_found.items()
-    ]
-    notes += [f"{name}: {t}: {found.errors.get(t, 'did not run')}" for name, found in all_found.items()
-              for t in found.worse(client(name))]  # fmt: skip
-    return Table("Clients", tuple(Column(head) for head in heads), tuple(rows), tuple(notes))
+        notes.append(f"{name}: {found.missing or f'its logs are in .nox/client-*/run-{name}'}")
+        lost += [f"{name}: {test}: {found.errors.get(test, 'did not run')}" for test in worse]
+    return Table("Clients", tuple(Column(head) for head in heads), tuple(rows), (*notes, *lost))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs clients and prints the table; returns 1 if a test passes with a client's own wrapper only."""
-    parser = Parser(
-        "nox -s clients --", description="Run the tests of libraries with the bridge in their wrapper's place."
-    )
-    parser.add_argument("--only", action="append", choices=tuple(ALL), help="a client; may be repeated (default: all)")
+    parser = Parser("nox -s clients --", description="Run tests of libraries with the bridge in their wrapper's place.")
+    parser.add_argument("--only", action="append", choices=CLIENTS, help="a client; may be repeated (default: all)")
     parser.add_argument("--all", action="store_true", help="run all tests of a client, not a sample")
     options = parser.parse_args(arguments)
-    found = {name: run(name, client(name), ["--all"] if options.all else []) for name in options.only or ALL}
+    found = {name: run(name, ["--all"] if options.all else []) for name in options.only or CLIENTS}
     print(render([table(found)], 120, False))
-    return int(any(each.failed(client(name)) for name, each in found.items()))
+    return int(any(each.failed() for each in found.values()))
 
 
 if __name__ == "__main__":

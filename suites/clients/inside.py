@@ -5,57 +5,46 @@ It writes a line of JSON for each test as soon as it has ended, so that a crash 
 
 from __future__ import annotations
 
-import collections
+import functools
 import importlib.machinery
 import json
 import random
 import re
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import pytest
 
-from suites.clients.client import CALLS, Client, Edit, client
+from suites.clients.client import CALLS
+from suites.clients.libraries import CLIENTS
 
 
 class Edits(importlib.machinery.PathFinder):
-    """Finds the modules that have edits, and compiles their changed text. No file changes."""
+    """Finds the modules of a client that have edits, and compiles their changed text. No file changes."""
 
-    def __init__(self, edits: tuple[Edit, ...]):
-        self.by_module: dict[str, list[Edit]] = collections.defaultdict(list)
-        for edit in edits:
-            self.by_module[edit.module].append(edit)
-        self.changed = 0
+    def __init__(self, edits: Mapping[str, Mapping[str, str]]):
+        self.edits, self.changed = edits, 0
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:  # type: ignore[override]
-        """Finds the module as Python does, with a loader that changes its text."""
-        spec = super().find_spec(name, path, target) if name in self.by_module else None
+        """Finds the module as Python does, with a loader that takes its code from here."""
+        spec = super().find_spec(name, path, target) if name in self.edits else None
         if spec is not None and spec.origin:
-            spec.loader = _Changed(name, spec.origin, self)
+            vars(spec.loader)["get_code"] = functools.partial(self.code, file=Path(spec.origin))
         return spec
 
-    def apply(self, name: str, text: str) -> str:
-        """The changed text of a module; raises ValueError if an edit matches no line."""
-        for edit in self.by_module[name]:
-            text, count = re.subn(rf"(?m)^([ \t]*){edit.pattern}$", rf"\g<1>{edit.line}", text)
+    def code(self, name: str, file: Path) -> CodeType:
+        """The changed code of a module; raises ValueError if an edit matches no line."""
+        text = file.read_text(encoding="utf-8")
+        for pattern, line in self.edits[name].items():
+            text, count = re.subn(rf"(?m)^([ \t]*){pattern}$", rf"\g<1>{line}", text)
             if not count:
-                raise ValueError(f"no line of {name} matches {edit.pattern!r}")
+                raise ValueError(f"no line of {name} matches {pattern!r}")
             self.changed += count
-        return text
-
-
-class _Changed(importlib.machinery.SourceFileLoader):
-    def __init__(self, name: str, path: str, edits: Edits):
-        super().__init__(name, path)
-        self.edits = edits
-
-    def get_code(self, fullname: str) -> CodeType:
-        text = self.edits.apply(fullname, Path(self.path).read_text(encoding="utf-8"))
-        return compile(text, self.path, "exec", dont_inherit=True)
+        return compile(text, file, "exec", dont_inherit=True)
 
 
 class Outcomes:
@@ -91,36 +80,23 @@ class Outcomes:
 OPTIONS = ("-q", "--noconftest", "-c", "/dev/null", "-p", "no:cacheprovider", "--tb=short", "-W", "ignore")
 
 
-def run_tests(row: Client, edits: Edits | None, outcomes: Outcomes) -> None:
-    """Runs the tests of a client."""
-    if edits:
-        sys.meta_path.insert(0, edits)
-    pytest.main([*OPTIONS, "--rootdir", str(Path.cwd()), *row.tests], plugins=[outcomes])
-    outcomes.write(changed=edits.changed if edits else 0)
-
-
-def time_calls(row: Client, outcomes: Outcomes) -> None:
-    """Times a call with both wrappers, in turns."""
-    from suites.dispatch.__main__ import measure
-
-    if row.calls is None:
-        return
-
-    runs: dict[Any, Callable[[int], Any]] = {
-        who: lambda count, call=call: [call() for _ in range(count)][-1]  # type: ignore[misc]
-        for who, call in zip(("own", "ours"), row.calls(), strict=True)
-    }
-    outcomes.write(times={who: statistics.median(each) / CALLS / 1e3 for who, each in measure(runs, 30).items()})
-
-
 def main(name: str, what: str, file: str, *options: str) -> None:
-    """Runs what is asked for."""
-    row = client(name)
+    """Runs the tests of a client with its own wrapper or with the bridge's, or times a call with both in turns."""
+    row = CLIENTS[name]
     outcomes = Outcomes(Path(file), None if options else row.sample)
     if what == "time":
-        time_calls(row, outcomes)
-    else:
-        run_tests(row, Edits(row.edits) if what == "ours" else None, outcomes)
+        from suites.dispatch.__main__ import measure
+
+        runs: dict[Any, Callable[[int], Any]] = {
+            who: lambda count, call=call: [call() for _ in range(count)][-1]  # type: ignore[misc]
+            for who, call in zip(("own", "ours"), row.calls() if row.calls else (), strict=False)
+        }
+        outcomes.write(times={who: statistics.median(each) / CALLS / 1e3 for who, each in measure(runs, 30).items()})
+        return
+    edits = Edits(row.edits if what == "ours" else {})
+    sys.meta_path.insert(0, edits)
+    pytest.main([*OPTIONS, "--rootdir", str(Path.cwd()), *row.tests], plugins=[outcomes])
+    outcomes.write(changed=edits.changed)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -47,11 +48,12 @@ def tripled(x: wp.array(dtype=wp.float32), y: wp.array(dtype=wp.float32)):
     wp.launch(triple, dim=x.shape, inputs=[x], outputs=[y])
 
 
+ONE, BOTH = (np.float32,), (np.float32, np.float64)
 CALLS: dict[str, tuple[Any, Any, tuple[type, ...]]] = {
-    "kernel": (lambda: jax_kernel(triple), lambda x: 3 * x, (np.float32,)),
-    "overloads": (lambda: jax_kernel(square, arg_types_factory=overload), lambda x: x * x, (np.float32, np.float64)),
-    "function": (lambda: jax_callable(tripled), lambda x: 3 * x, (np.float32,)),
-    "functions": (lambda: jax_callable(squares, generic=True), lambda x: x * x, (np.float32, np.float64)),
+    "kernel": (partial(jax_kernel, triple), lambda x: 3 * x, ONE),
+    "overloads": (partial(jax_kernel, square, arg_types_factory=overload), lambda x: x * x, BOTH),
+    "function": (partial(jax_callable, tripled), lambda x: 3 * x, ONE),
+    "functions": (partial(jax_callable, squares, generic=True), lambda x: x * x, BOTH),
 }
 
 
@@ -70,9 +72,8 @@ def test_compiled(name: str) -> None:
 @pytest.mark.parametrize("name", ["kernel", "overloads"])
 def test_gradient(name: str) -> None:
     """The derivative by Warp's adjoint, in each dtype."""
-    _, expected, dtypes = CALLS[name]
-    kernel = (triple, {}) if name == "kernel" else (square, {"arg_types_factory": overload})
-    call = jax_kernel(kernel[0], enable_backward=True, **kernel[1])
+    make, expected, dtypes = CALLS[name]
+    call = make(enable_backward=True)
     for dtype in dtypes:
         x = jnp.arange(33, dtype=dtype)
         gradient = jax.grad(lambda x: call(x)[0].sum())(x)

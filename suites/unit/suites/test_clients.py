@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from suites.clients import __main__ as session
-from suites.clients.client import Client, Edit
+from suites.clients.client import Client
 from suites.clients.inside import Edits, Outcomes
 
-ROW = Client(requirements=(), edits=(), tests=(), different={"test_b": "on purpose"})
+ROW = Client(requirements=(), edits={}, tests=(), different={"test_b": "on purpose"})
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def changed(edits, monkeypatch):
 
 def test_every_line_that_matches_is_changed_and_counted_and_the_file_stays(library, monkeypatch):
     before = library.read_text()
-    edits = Edits((Edit("a_client", "return 'own'", "return 'ours'"),))
+    edits = Edits({"a_client": {"return 'own'": "return 'ours'"}})
     module = changed(edits, monkeypatch)
     assert (module.call(), module.other(), edits.changed, library.read_text()) == ("ours", "ours", 2, before)
 
 
 def test_an_edit_that_matches_no_line_is_an_error(library, monkeypatch):
     with pytest.raises(ValueError, match="no line of a_client matches"):
-        changed(Edits((Edit("a_client", "return", "pass"),)), monkeypatch)  # a part of a line is none
+        changed(Edits({"a_client": {"return": "pass"}}), monkeypatch)  # a part of a line is none
 
 
 def test_a_crash_loses_no_outcome_and_what_did_not_run_is_worse(tmp_path):
@@ -44,5 +44,5 @@ def test_a_crash_loses_no_outcome_and_what_did_not_run_is_worse(tmp_path):
     outcomes.write(test="test_a", outcome="passed")
     assert [json.loads(line)["test"] for line in outcomes.file.read_text().splitlines()] == ["test_a"]
     own = {"test_a": "passed", "test_c": "passed", "x::test_b": "passed", "test_d": "failed"}
-    found = session.Found(own, ours={"test_a": "passed", "x::test_b": "failed"})
-    assert (found.worse(ROW), found.failed(ROW)) == (["test_c"], True)
+    found = session.Found(ROW, own, ours={"test_a": "passed", "x::test_b": "failed"})
+    assert (found.worse(), found.failed()) == (["test_c"], True)
