@@ -91,12 +91,12 @@ WARP = Client(
     },
     tests=("--assert=plain", "--pyargs", "warp.tests.interop.test_jax::TestJax"),
     different={
-        "callable_cpu_graph_modes": "every graph mode runs on the CPU, where there are no graphs",
-        "callable_graph_cache_cuda_0": "XLA owns the graphs",
-        "cuda_requires_cuda_support_cuda_0": "it changes a flag inside of Warp, which has CUDA support",
-        "kernel_output_dims_autodiff_still_blocked": "output_dims works with enable_backward=True",
-        "kernel_validates_all_target_block_dims_during_tracing": "it looks for calls inside of Warp",
-        "module_load_failure": "a kernel is loaded from a module of its own, and not from Warp's",
+        "test_ffi_jax_callable_cpu_graph_modes": "every graph mode runs on the CPU, where there are no graphs",
+        "test_ffi_jax_callable_graph_cache": "XLA owns the graphs",
+        "test_ffi_jax_cuda_requires_cuda_support": "it changes a flag inside of Warp, which has CUDA support",
+        "test_ffi_jax_kernel_output_dims_autodiff_still_blocked": "output_dims works with enable_backward=True",
+        "test_ffi_jax_kernel_validates_all_target_block_dims_during_tracing": "it looks for calls inside of Warp",
+        "test_ffi_jax_module_load_failure": "a kernel is loaded from a module of its own, and not from Warp's",
     },
     calls=_warp_calls,
 )
