@@ -324,17 +324,13 @@ class TestOtherValues:
         assert f"at [1]: 2.0, expected {special}" in disagreement([np.array([1, 2, 3], np.float32)], [truth], [1])
         assert f"at [0]: {special}, expect" in disagreement([np.array([special] * 2 + [3], np.float32)], [truth], [1])
 
-    def test_integers_are_equal(self):
-        truth = np.arange(5)
+    @pytest.mark.parametrize(("got", "truth", "words"), [
+        (np.arange(5) + (np.arange(5) == 3), np.arange(5), "1 of 5 elements differ, the first at [3]: 4, expected 3"),
+        (np.zeros(1, np.float32), np.zeros(0, np.float32), "float32[1], expected float32[0]"),
+    ])  # fmt: skip
+    def test_integers_shapes_and_dtypes_are_equal(self, got, truth, words):
         assert disagreement([truth], [truth], [1]) is None
-        assert disagreement([truth + (truth == 3)], [truth], [1], rtol=1.0) == (
-            "result 0: 1 of 5 elements differ, the first at [3]: 4, expected 3"
-        )
-
-    def test_shapes_dtypes_and_empty_results(self):
-        truth = np.zeros(0, np.float32)
-        assert disagreement([truth], [truth], [1]) is None
-        assert disagreement([np.zeros(1, np.float32)], [truth], [1]) == "result 0: float32[1], expected float32[0]"
+        assert disagreement([got], [truth], [1], rtol=1.0) == f"result 0: {words}"
 
 
 @pytest.mark.parametrize(("dtype", "change", "is_right"), [("bfloat16", 0.5, True), ("float32", 30, False)])

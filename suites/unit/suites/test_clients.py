@@ -13,30 +13,18 @@ from suites.clients.inside import Edits, Outcomes
 ROW = Client(requirements=(), edits={}, tests=(), different={"test_b": "on purpose"})
 
 
-@pytest.fixture
-def library(tmp_path, monkeypatch):
-    text = "def call():\n    return 'own'\n\n\ndef other():\n    return 'own'\n"
-    (tmp_path / "a_client.py").write_text(text)
+def test_every_line_that_matches_is_changed_and_counted_the_file_stays_and_no_match_is_an_error(tmp_path, monkeypatch):
+    file, text = tmp_path / "a_client.py", "def call():\n    return 'own'\n\n\ndef other():\n    return 'own'\n"
+    file.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path / "a_client.py"
-    sys.modules.pop("a_client", None)
-
-
-def changed(edits, monkeypatch):
-    monkeypatch.setattr(sys, "meta_path", [edits, *sys.meta_path])
-    return importlib.import_module("a_client")
-
-
-def test_every_line_that_matches_is_changed_and_counted_and_the_file_stays(library, monkeypatch):
-    before = library.read_text()
     edits = Edits({"a_client": {"return 'own'": "return 'ours'"}})
-    module = changed(edits, monkeypatch)
-    assert (module.call(), module.other(), edits.changed, library.read_text()) == ("ours", "ours", 2, before)
-
-
-def test_an_edit_that_matches_no_line_is_an_error(library, monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [edits, *sys.meta_path])
+    module = importlib.import_module("a_client")
+    del sys.modules["a_client"]
+    assert (module.call(), module.other(), edits.changed, file.read_text()) == ("ours", "ours", 2, text)
+    edits.edits = {"a_client": {"return": "pass"}}  # a part of a line is none
     with pytest.raises(ValueError, match="no line of a_client matches"):
-        changed(Edits({"a_client": {"return": "pass"}}), monkeypatch)  # a part of a line is none
+        importlib.import_module("a_client")
 
 
 def test_a_crash_loses_no_outcome_and_what_did_not_run_is_worse(tmp_path):

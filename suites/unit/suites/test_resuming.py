@@ -38,7 +38,7 @@ def test_the_load_of_the_machine_and_the_time_may_differ():
     assert (header.run_id, header.started) == (make_run().run_id, make_run().started)
 
 
-def test_a_run_that_lost_its_last_line_is_opened_and_a_damaged_one_is_not(tmp_path):
+def test_a_run_that_lost_its_last_line_is_opened_and_a_damaged_or_older_one_is_not(tmp_path):
     path = tmp_path / "a.jsonl"
     data = whole(make_pair(1000.0, 500.0))
     lines = data.splitlines(keepends=True)
@@ -50,10 +50,6 @@ def test_a_run_that_lost_its_last_line_is_opened_and_a_damaged_one_is_not(tmp_pa
     path.write_bytes(b"{}\n")
     with pytest.raises(ReportError, match=r"a\.jsonl:1: expected a JSON object"):
         load_for_resume("a", path)
-
-
-def test_a_run_of_an_older_version_is_not_continued(tmp_path):
-    path = tmp_path / "a.jsonl"
     old = msgspec.to_builtins(make_record(make_cell()))
     del old["kind"]
     path.write_bytes(msgspec.json.encode(old | {"schema": 2}) + b"\n")
