@@ -55,10 +55,11 @@ _GET, _SET, _GET_THREADS, _SET_THREADS, _PART_KEY, _RECORD_KEY, _SHARE, _RUN_PAR
 
 @functools.cache
 def functions() -> tuple[int, int]:
-    """Addresses of a function that does what ``numba_parallel_for`` does, for a loop of a kernel, and of another one.
+    """Addresses of two functions that the loops of kernels call.
 
-    The other one returns the number of the part that a thread runs; 0 outside of a loop. Numba keeps the sums of a loop
-    by this number. So a sum does not depend on which thread runs a part.
+    The first does what ``numba_parallel_for`` does. The second returns the number of the part that a thread runs; 0
+    outside of a loop. Numba keeps the sums of a loop by this number. So a sum does not depend on which thread runs a
+    part.
     """
     words, python = (ctypes.c_int64 * _CONTEXT_WORDS)(), ctypes.pythonapi
     words[_GET], words[_SET] = c_function(python.PyThread_tss_get), c_function(python.PyThread_tss_set)

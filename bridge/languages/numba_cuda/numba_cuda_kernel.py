@@ -106,6 +106,7 @@ def numba_cuda_kernel(
         require_cuda()
     definition = define(kernel)
     shape = launch_shape(definition.name, grid, block, launch_dims, threads_per_block, shared_mem)
+    # With debug=True a kernel tells the exceptions that it raises.
     raises = bool(definition.dispatcher.targetoptions.get("debug"))
     options = CudaOptions(shape, check_alignment(definition.name, alignment), raises)
     return wrap(LANGUAGE, definition, options, outs, vmap_method, input_output_aliases, has_side_effect)

@@ -315,7 +315,13 @@ def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
 
 
 def _gradients(planned: Planned, saved: tuple[Sequence[Any], ...], cotangents: Sequence[Any]) -> tuple[Any, ...]:
-    """The gradient of each input array; None for integers and booleans. The arrays and results are saved."""
+    """The gradient of each input array; None for integers and booleans.
+
+    Args:
+        planned: The launch.
+        saved: The arrays of the call, and its results.
+        cotangents: Those of the results.
+    """
     (arrays, results), inputs, outputs = saved, planned.inputs, planned.outputs
     # The inputs of the call: the arrays, the outputs, and the adjoints, each of which shares its buffer with a result.
     pure = [(p, result) for p, result in zip(outputs, results, strict=True) if p.role is Role.OUTPUT]

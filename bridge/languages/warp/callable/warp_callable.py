@@ -101,8 +101,10 @@ def warp_callable(
     several devices if it writes to such an array.
 
     On CUDA a function that calls ``capture_while`` or ``capture_if`` is called in Python, as with ``python_call``. When
-    the arrays of a call lie where those of an earlier one were, Warp captures a graph, which later calls launch. One
-    that calls ``wp.utils.array_scan``, or sorts or sums so, needs ``python_call``.
+    the arrays of a call lie where those of an earlier one were, Warp captures a graph, which later calls launch.
+    Python stays where Warp cannot capture, as with a temporary that is made within a condition, and where the function
+    uses arrays that are not passed, or arrays of data. One that calls ``wp.utils.array_scan``, or sorts or sums so,
+    needs ``python_call``.
 
     The function has no derivative; attach one as for :func:`bridge.numba_kernel`.
     """
