@@ -1,6 +1,6 @@
 """Measures the roofs of a CUDA device: its bandwidth and its arithmetic.
 
-Bandwidth: a copy by XLA of as many bytes, in the same state of the cache. Arithmetic: each thread runs 16 independent
+Bandwidth: XLA copies or reads as many bytes, in the same state of the cache. Arithmetic: a thread runs 16 independent
 chains of fused multiply-adds; where tensor cores multiply, a large product of XLA's library. The fastest time counts.
 """
 
@@ -30,18 +30,27 @@ def roof(read_bytes: int, written_bytes: int, cache: str) -> Roof:
         cache: ``hot`` or ``cold``.
     """
     size, reads = rounded(read_bytes, written_bytes)
-    kinds = (True, False) if reads else (False,)
-    return Roof(max(_rate(size, kind, cache == "cold") for kind in kinds), f"{copy_text(size, reads)}, {cache}")
+    programs = _PROGRAMS if reads else {"copy": _PROGRAMS["copy"]}
+    rate = max(_rate(size, program, cache == "cold") for program in programs)
+    return Roof(rate, f"{copy_text(size, reads)}, {cache}")
+
+
+_PROGRAMS = {
+    "copy": lambda x: x + 1,
+    "maximum": jnp.max,
+    "maxima of rows": lambda x: jnp.max(x, axis=1),  # a single kernel, so the fastest for a few megabytes
+}
 
 
 @functools.cache
-def _rate(size: int, reads: bool, cold: bool) -> float:
-    """Measures the bytes per second of a copy, or of a maximum, on the first CUDA device."""
-    device = jax.devices("cuda")[0]
-    program = jax.jit(jnp.max if reads else lambda x: x + 1)
+def _rate(size: int, program: str, cold: bool) -> float:
+    """Measures the bytes per second of one of the programs on the first CUDA device."""
+    device, call = jax.devices("cuda")[0], jax.jit(_PROGRAMS[program])
+    words = size // (8 if program == "copy" else 4)
+    rows = max(1, words >> 10)
     with jax.enable_x64(False), jax.default_device(device):
-        x = jax.block_until_ready(jnp.ones(max(1, size // (4 if reads else 8)), jnp.float32))
-        times = device_clock(device).times(lambda: program(x), _LAUNCHES, sweep=cold)
+        x = jax.block_until_ready(jnp.ones((rows, max(1, words // rows)), jnp.float32))
+        times = device_clock(device).times(lambda: call(x), _LAUNCHES, sweep=cold)
     return size / (1e-9 * min(each.span_ns for each in times))
 
 

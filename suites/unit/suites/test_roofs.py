@@ -102,6 +102,22 @@ def test_the_rate_of_products_is_that_of_the_fastest_call(monkeypatch, numbers, 
     assert f"precision=(Precision.{precision}, Precision.{precision})" in program
 
 
+def test_the_fastest_program_that_moves_the_bytes_is_the_roof(monkeypatch):
+    shapes, devices = [], jax.devices("cpu")
+
+    class Clock:
+        def times(self, call, count, sweep):
+            shapes.append(call().shape)
+            return [CallTimes({(): 3e3, (512,): 1e3}.get(shapes[-1], 2e3), None)]
+
+    monkeypatch.setattr(gpu_roofs, "device_clock", lambda device: Clock())
+    monkeypatch.setattr(gpu_roofs.jax, "devices", lambda platform: devices)
+    monkeypatch.setattr(gpu_roofs, "_rate", gpu_roofs._rate.__wrapped__)
+    assert gpu_roofs.roof(1 << 21, 4, "cold") == (pytest.approx((1 << 21) / 1e-6), "read of 2.10 MB, cold")
+    assert gpu_roofs.roof(1 << 20, 1 << 20, "hot") == (pytest.approx((1 << 21) / 2e-6), "copy of 2.10 MB, hot")
+    assert shapes == [(256, 1024), (), (512,), (256, 1024)]
+
+
 def timed(operator, dtype):
     """A cell on a GPU that took a second."""
     declared = operators()[operator]
