@@ -1,5 +1,11 @@
-"""Runs checks in one of two processes that ``jax.distributed`` connects, and prints what became of each."""
+"""Runs checks in one of two processes that ``jax.distributed`` connects, and prints what became of each.
 
+Both compile the same programs. Where programs differ, processes with GPUs wait for each other's search for the fastest
+code of XLA, for a day.
+"""
+
+import faulthandler
+import hashlib
 import json
 import re
 import runpy
@@ -50,9 +56,17 @@ def put(mesh, array, *spec):
     return jax.make_array_from_callback(array.shape, NamedSharding(mesh, P(*spec)), lambda index: array[index])
 
 
+def compiled(function, *args):
+    """The program of a function, which is the same in both processes."""
+    program = jax.jit(function).lower(*args).compile()
+    digest = hashlib.sha256(program.as_text().encode()).digest()
+    multihost_utils.assert_equal(np.frombuffer(digest, np.uint8), "the programs of the processes differ")
+    return program
+
+
 def check(function, *args, expected, collectives=()):
     """Both processes hold their parts of the right result, and the program has these collectives only."""
-    program = jax.jit(function).lower(*args).compile()
+    program = compiled(function, *args)
     assert set(COLLECTIVE.findall(program.as_text())) == set(collectives)
     result = program(*args)
     for shard in result.addressable_shards:
@@ -139,49 +153,55 @@ def debug_mode_names_a_finding_where_it_is():
     assert ("1 of 12 elements" in found) == (jax.process_index() == 1), found  # 42 is in row 7
 
 
-def slow(turns):
-    return lambda outs: lambda x: lax.fori_loop(0, turns, lambda _, y: y + jnp.sin(y) * 1e-9, x)
+def slow(backend):
+    """A function that takes as many turns as its second argument says: those may differ, but not the program."""
+    return lambda outs: lambda x, turns: lax.fori_loop(0, turns[backend], lambda _, y: y + jnp.sin(y) * 1e-9, x)
 
 
 def scale():
-    """An operator whose first backend is fast in process 0 only."""
-    op = XLACustomKernel("scale", outs=lambda x: Spec(x.shape, x.dtype))
-    first = jax.process_index() == 0
-    op.def_kernel("second", jax.default_backend(), slow(20000 if first else 1))
-    op.def_kernel("first", jax.default_backend(), slow(1 if first else 20000))
-    return op
+    """An operator whose first backend is fast in process 0 only, and the turns of its backends in this process."""
+    op = XLACustomKernel("scale", outs=lambda x, turns: Spec(x.shape, x.dtype))
+    op.def_kernel("second", jax.default_backend(), slow(1))
+    op.def_kernel("first", jax.default_backend(), slow(0))
+    return op, np.array([1, 5000] if jax.process_index() == 0 else [5000, 1], np.int32)
 
 
-def chosen(op):
-    (decision,) = op.explain(ROW).values()
+def chosen(op, turns):
+    (decision,) = op.explain(ROW, turns).values()
     return decision.backend
 
 
 def tune_of_an_operator():
-    op = scale()
-    assert (op.tune(ROW).backend, chosen(op)) == ("first", "first")
+    op, turns = scale()
+    assert (op.tune(ROW, turns).backend, chosen(op, turns)) == ("first", "first")
 
 
 def tune_of_a_function_on_arrays_of_both_processes():
-    op = scale()
-    of_parts = jax.shard_map(lambda x: lax.psum(op(x), "d"), in_specs=P("d"), out_specs=P())
+    op, turns = scale()
+    of_parts = jax.shard_map(
+        lambda x, turns: lax.psum(op(x, turns), "d"), in_specs=P("d"), out_specs=P(), check_vma=False
+    )
     mesh = mesh_of(AxisType.Explicit)
     with jax.set_mesh(mesh):
-        rows = put(mesh, ROWS, "d")
-        choices = tune(of_parts, rows)
-        assert [str(each.question) for each in choices.tunings] == [f"scale(float32[{8 // jax.device_count()},6])"]
+        everyone = np.concatenate([turns] * jax.local_device_count())
+        arrays = put(mesh, ROWS, "d"), multihost_utils.host_local_array_to_global_array(everyone, mesh, P("d"))
+        choices = tune(of_parts, *arrays)
+        assert [str(each.question) for each in choices.tunings] == [
+            f"scale(float32[{8 // jax.device_count()},6], int32[2])"
+        ]
         assert choices.tunings[0].backend == "first"
-        before = jax.jit(of_parts)(rows)
+        before = compiled(of_parts, *arrays)(*arrays)
         with choices:
-            assert "first" in str(jax.make_jaxpr(of_parts)(rows))
-            np.testing.assert_allclose(jax.jit(of_parts)(rows).addressable_data(0), before.addressable_data(0))
+            assert "first" in str(jax.make_jaxpr(of_parts)(*arrays))
+            after = compiled(of_parts, *arrays)(*arrays)
+            np.testing.assert_allclose(after.addressable_data(0), before.addressable_data(0), rtol=1e-4)
 
 
 def choices_of_a_file():
-    op = scale()
-    text = Choices((op.tune(ROW),)).dumps().replace("first", "second")
+    op, turns = scale()
+    text = Choices((op.tune(ROW, turns),)).dumps().replace("first", "second")
     with Choices.loads(text):
-        assert chosen(op) == "second"
+        assert chosen(op, turns) == "second"
 
 
 def tune_that_fails_in_the_first_process():
@@ -190,7 +210,7 @@ def tune_that_fails_in_the_first_process():
     def failing(outs):
         raise RuntimeError(f"only in process {jax.process_index()}")
 
-    op.def_kernel("failing", jax.default_backend(), failing if jax.process_index() == 0 else slow(1))
+    op.def_kernel("failing", jax.default_backend(), failing if jax.process_index() == 0 else lambda outs: jnp.sin)
     try:
         op.tune(ROW)
     except BackendError as error:
@@ -243,6 +263,7 @@ CHECKS = ON_GPUS | {
 
 def main():
     """The tutorial connects the processes, by the variables that it documents."""
+    faulthandler.dump_traceback_later(300, exit=True)  # so that a check that waits for ever says where
     runpy.run_path(str(Path(tutorials.__file__).with_name("many_devices.py")))
     outcomes = {}
     for name, check in (ON_GPUS if jax.default_backend() == "gpu" else CHECKS).items():
