@@ -13,11 +13,12 @@ from suites.kernels.numba_cpu.wide import round_to, sums_for
 def attend(q, k, v, i, h, out):
     """The result of query i of head h. A score that is larger than all before scales down their sum."""
     one, total = q.dtype.type(1), q.dtype.type(0)
+    shared = h * k.shape[1] // q.shape[1]
     scale, largest = one / math.sqrt(q.dtype.type(q.shape[2])), q.dtype.type(-np.inf)
     own = sums_for(out[i, h])
     own[:] = 0
     for j in range(i + 1):
-        score = block_dot(q[i, h], k[j, h]) * scale
+        score = block_dot(q[i, h], k[j, shared]) * scale
         if score > largest:
             fade = math.exp(largest - score)
             largest, total = score, total * fade
@@ -26,7 +27,7 @@ def attend(q, k, v, i, h, out):
         weight = math.exp(score - largest)
         total += weight
         for d in range(own.size):
-            own[d] += weight * v[j, h, d]
+            own[d] += weight * v[j, shared, d]
     for d in range(own.size):
         own[d] /= total
     round_to(out[i, h], own)

@@ -26,6 +26,7 @@ def attention_cuda(q, k, v, out):
     length, width = np.uint64(q.shape[0]), np.uint64(q.shape[2])
     lane, warp, h = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y), np.uint64(cuda.blockIdx.y)
     own = np.uint64(cuda.blockIdx.x) * np.uint64(QUERIES) + warp
+    shared = h * np.uint64(k.shape[1]) // np.uint64(q.shape[1])
     i = min(own, length - np.uint64(1))  # beyond the last query, warps repeat its work and write nothing
     nothing = wide_number(out, 0)
     d = lane
@@ -42,7 +43,7 @@ def attention_cuda(q, k, v, out):
         if j <= i:
             score = nothing
             for feature in range(width):
-                score += query[warp, feature] * widened(k[j, h, feature])
+                score += query[warp, feature] * widened(k[j, shared, feature])
             score *= scale
         now = max(largest, largest_of_lanes(unused, score, WARP))
         fade, weight = math.exp(largest - now), math.exp(score - now)
@@ -56,7 +57,7 @@ def attention_cuda(q, k, v, out):
             each = shuffle_from(weight, key)
             d = lane
             while d < width:
-                mine[warp, d] += each * widened(v[first + np.uint64(key), h, d])
+                mine[warp, d] += each * widened(v[first + np.uint64(key), shared, d])
                 d += np.uint64(WARP)
         first += np.uint64(WARP)
     if own < length:

@@ -2,7 +2,8 @@
 
 ``out[i, h]`` is the sum of ``w[j] * v[j, h]`` over j from 0 to i, where w is the softmax of the scores
 ``q[i, h] . k[j, h] / sqrt(width)``, for position i and head h: causal attention, as in
-``jax.nn.dot_product_attention``. Weights of values of 16 bits are rounded to 16 bits; all else is float32.
+``jax.nn.dot_product_attention``. If k and v have fewer heads, as many heads of q share one of theirs. Weights of
+values of 16 bits are rounded to 16 bits; all else is float32.
 Nominal size is the size of q. No kernel keeps the scores in memory; each takes the keys one after the other.
 """
 
@@ -23,6 +24,7 @@ WIDTH = 32
 
 
 def _reference(q, k, v):
+    k, v = (jnp.repeat(each, q.shape[1] // max(each.shape[1], 1), axis=1) for each in (k, v))
     full = {"precision": "highest", "preferred_element_type": wide(q.dtype)}
     scores = jnp.einsum("ihd,jhd->hij", q, k, **full) / math.sqrt(max(q.shape[2], 1))
     scores = jnp.where(jnp.tri(q.shape[0], dtype=bool), scores, -jnp.inf)
@@ -52,7 +54,8 @@ def _edges(dtype):
     random = np.random.default_rng(6)
     cases = {name: _call(dtype, *shape, random) for name, shape in shapes.items()}
     q, k, v = _call(dtype, 40, 2, 8, random)
-    return cases | {"sharp": (10 * q, k, v), "equal_keys": (q, np.ones_like(k), v)}
+    grouped = q, k[:, :1], v[:, :1]
+    return cases | {"sharp": (10 * q, k, v), "equal_keys": (q, np.ones_like(k), v), "grouped": grouped}
 
 
 def _flops(q, k, v):

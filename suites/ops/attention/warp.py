@@ -28,12 +28,13 @@ def attention_warp(dtype, width):
         return element(value)
 
     @kernel_with(widened, product, rounded, enable_backward=False)
-    def attention(q: matrix, k: matrix, v: matrix, heads: int, out: matrix):
+    def attention(q: matrix, k: matrix, v: matrix, heads: int, few: int, out: matrix):
         row = wp.tid()
+        shared = row % heads * few // heads
         query = wp.tile_map(widened, wp.tile_load(q[row], shape=width)) * scale
         mean = wp.tile_zeros(shape=width, dtype=wider)
         largest, total = wider(-wp.inf), wider(0)
-        for j in range(row % heads, row + 1, heads):
+        for j in range(shared, row // heads * few + shared + 1, few):
             score = wp.tile_sum(wp.tile_map(product, query, wp.tile_load(k[j], shape=width)))[0]
             now = wp.max(largest, score)
             fade, weight = wp.exp(largest - now), wp.exp(score - now)
@@ -46,8 +47,8 @@ def attention_warp(dtype, width):
 
 
 def attention_of_rows(inputs, outs):
-    """Passes positions and heads as rows of one matrix."""
-    length, heads, width = outs[0].shape
+    """Passes positions and heads as rows of one matrix; k and v may have fewer heads."""
+    (length, heads, width), few = outs[0].shape, inputs[1].shape[1]
     rows, shape = length * heads, (length * heads, width)
     call = bridge.jax_kernel(attention_warp(str(outs[0].dtype), width), **blocks(rows, THREADS), output_dims=shape)
-    return lambda *arrays: call(*(each.reshape(shape) for each in arrays), heads)[0].reshape(outs[0].shape)
+    return lambda *arrays: call(*(each.reshape(-1, width) for each in arrays), heads, few)[0].reshape(outs[0].shape)
