@@ -22,7 +22,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from bridge import BackendError, Choices, DebugError, XLACustomKernel, debug_mode, jax_kernel, numba_kernel, tune
+from bridge import BackendError, DebugError, XLACustomKernel, debug_mode, jax_kernel, numba_kernel, tune
 from suites import tutorials
 from suites.unit.bridge import kernels
 
@@ -166,14 +166,11 @@ def scale():
     return op, np.array([1, 5000] if jax.process_index() == 0 else [5000, 1], np.int32)
 
 
-def chosen(op, turns):
-    (decision,) = op.explain(ROW, turns).values()
-    return decision.backend
-
-
 def tune_of_an_operator():
     op, turns = scale()
-    assert (op.tune(ROW, turns).backend, chosen(op, turns)) == ("first", "first")
+    chosen = op.tune(ROW, turns)
+    (decision,) = op.explain(ROW, turns).values()
+    assert (chosen.backend, decision.backend) == ("first", "first")
 
 
 def tune_of_a_function_on_arrays_of_both_processes():
@@ -195,13 +192,6 @@ def tune_of_a_function_on_arrays_of_both_processes():
             assert "first" in str(jax.make_jaxpr(of_parts)(*arrays))
             after = compiled(of_parts, *arrays)(*arrays)
             np.testing.assert_allclose(after.addressable_data(0), before.addressable_data(0), rtol=1e-4)
-
-
-def choices_of_a_file():
-    op, turns = scale()
-    text = Choices((op.tune(ROW, turns),)).dumps().replace("first", "second")
-    with Choices.loads(text):
-        assert chosen(op, turns) == "second"
 
 
 def tune_that_fails_in_the_first_process():
@@ -240,7 +230,6 @@ ON_GPUS = {
         warp,
         tune_of_an_operator,
         tune_of_a_function_on_arrays_of_both_processes,
-        choices_of_a_file,
         tune_that_fails_in_the_first_process,
     )
 }
