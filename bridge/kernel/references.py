@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import dis
 import types
+from collections import ChainMap
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -46,14 +48,26 @@ def array_hint(kernel: types.FunctionType) -> str:
 
 
 def key_of_function(function: Callable[..., Any]) -> Hashable:
-    """A key for as long as the function lives: equal if Python made the functions by one line with the same variables.
+    """A key for as long as the function lives. Functions with equal keys do the same, and always will.
 
-    So a lambda that takes nothing from around it is the same whenever the line runs again. The key refers to nothing.
+    A lambda that takes nothing from around it but JAX and NumPy is the same whenever its line runs again. Any other
+    function equals itself alone: a variable may have another value when its line runs again. It refers to nothing.
     """
     if not isinstance(function, types.FunctionType):
         return id(function)
-    parts = function.__code__, function.__globals__, *(function.__closure__ or ()), *(function.__defaults__ or ())
-    return *map(id, parts), *((name, id(value)) for name, value in (function.__kwdefaults__ or {}).items())
+    code, outside = function.__code__, ChainMap(function.__globals__, vars(builtins))
+    names = [each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"]
+    takes = function.__closure__ or function.__defaults__ or function.__kwdefaults__
+    if takes or any(isinstance(each, types.CodeType) for each in code.co_consts):
+        return id(function)
+    return id(code) if all(_is_of_a_library(outside.get(name)) for name in names) else id(function)
+
+
+def _is_of_a_library(value: Any) -> bool:
+    """Whether a value is a module, a class or a function of JAX, NumPy or Python."""
+    is_named = isinstance(value, types.ModuleType | type | types.FunctionType | types.BuiltinFunctionType)
+    home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return is_named and str(home).partition(".")[0] in {"jax", "numpy", "builtins"}
 
 
 def place_of(function: Callable[..., Any]) -> str:

@@ -66,7 +66,7 @@ def numba_kernel(
 
     Returns:
         A ``jax.jit`` function of the input arrays. It returns one array if ``outs`` is one struct, else the same list
-        or pytree of arrays. Wrapping the same kernel twice returns the same function.
+        or pytree of arrays. Wrapping the same kernel with equal arguments returns the same function.
 
     Raises:
         KernelTypeError: ``kernel`` was not made by ``numba.njit``.

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import logging
+import types
 import weakref
 
 import jax
@@ -19,6 +20,7 @@ from suites.unit.bridge.kernels import double, like
 X = jnp.arange(4.0)
 VECTOR = wp.array(dtype=float)
 MEMCPY = ctypes.CDLL(None).memcpy
+SIZE = 0
 
 
 @wp.kernel
@@ -109,6 +111,20 @@ def test_functions_that_take_other_variables_make_other_wrappers():
 
     for make in (of, with_default, with_keyword):
         assert [make(n)(X).shape for n in (1, 2, 3)] == [(1,), (2,), (3,)]
+
+
+def test_a_line_that_runs_again_reads_its_variables_again(monkeypatch):
+    kept = types.SimpleNamespace()
+    for n in (1, 2, 3):
+        kept.n = n
+        monkeypatch.setitem(globals(), "SIZE", n)
+        for outs in (
+            lambda x: jax.ShapeDtypeStruct((n,), x.dtype),  # noqa: B023
+            lambda x: jax.ShapeDtypeStruct((SIZE,), x.dtype),
+            lambda x: jax.ShapeDtypeStruct((kept.n,), x.dtype),
+            lambda x: next(jax.ShapeDtypeStruct((SIZE,), dtype) for dtype in [x.dtype]),
+        ):
+            assert bridge.numba_kernel(first, outs)(X).shape == (n,)
 
 
 def test_an_object_whose_method_says_the_outputs_of_its_own_kernel_is_collected():
