@@ -88,20 +88,47 @@ def uses_of(
         native: The functions that their user wrote in C++, with what :func:`declared_writes` gives for each.
         backward: Look at the adjoint.
     """
+    walk, kernel = _read(code, native, "_kernel_backward" if backward else "_kernel_forward")
+    return {
+        array: walk.follow(kernel, f"var_{array}")[0] if kernel and f"var_{array}" in kernel.parameters else UNKNOWN
+        for array in arrays
+    }
+
+
+def loses_a_value(code: str, array: str, native: Mapping[str, frozenset[int] | None], *, has_results: bool) -> bool:
+    """Whether the adjoint of a kernel without loops reads an element where the kernel read another value of it.
+
+    The adjoint repeats what the kernel computes, but not what it stores. So each read gives the value that the element
+    has at the end, for an output, or at the start, for an array that is input and output.
+
+    Args:
+        code: As for :func:`uses_of`.
+        array: The name of the array.
+        native: As for :func:`uses_of`.
+        has_results: Whether the adjoint gets what the kernel has made of the array.
+    """
+    walk, kernel = _read(code, native, "_kernel_forward")
+    if kernel is None:
+        return False
+    uses = walk.in_order(kernel, f"var_{array}")
+    reads = [place for place, use in enumerate(uses) if use & (_READS - {"len"})]
+    writes = [place for place, use in enumerate(uses) if written(use)]
+    if not reads or not writes:
+        return False
+    return min(reads) < max(writes) if has_results else max(reads) > min(writes)
+
+
+def _read(
+    code: str, native: Mapping[str, frozenset[int] | None], end: str
+) -> tuple[_MemoryWalk, _SourceFunction | None]:
+    """The functions of a source, and the only one whose name ends so; None if there is no such one."""
     functions: dict[str, _SourceFunction | None] = {}
     _, *definitions = _DEFINITION.split(code)
     for name, parameters, body in zip(*(definitions[start::3] for start in range(3)), strict=True):
         opaque = name in functions or _forward_of(name) in native
         functions[name] = None if opaque else _SourceFunction(parameters, body)
-    end = "_kernel_backward" if backward else "_kernel_forward"
     kernels = [function for name, function in functions.items() if name.endswith(end)]
-    if len(kernels) != 1 or kernels[0] is None:
-        return dict.fromkeys(arrays, UNKNOWN)
-    walk, kernel = _MemoryWalk(functions, native), kernels[0]
-    return {
-        array: walk.follow(kernel, f"var_{array}")[0] if f"var_{array}" in kernel.parameters else UNKNOWN
-        for array in arrays
-    }
+    return _MemoryWalk(functions, native), kernels[0] if len(kernels) == 1 else None
 
 
 # The forms of the definitions and statements that Warp generates.
@@ -146,6 +173,11 @@ class _MemoryWalk:
                     more, leads = self._statement(text, reached)
                     uses, reached = uses | more, reached | leads
         return uses, reached
+
+    def in_order(self, function: _SourceFunction, variable: str) -> list[Uses]:
+        """The same, for each statement of the function."""
+        _, reached = self.follow(function, variable)
+        return [self._statement(text, reached)[0] for text, names in function.statements if names & reached]
 
     def _statement(self, text: str, reached: set[str]) -> _FoundUses:
         if match := _COPY.fullmatch(text):

@@ -36,7 +36,7 @@ from bridge.kernel.arguments import Outputs, check_known_shapes
 from bridge.kernel.definitions import KernelCall
 from bridge.kernel.language import Definition, NativeLanguage
 from bridge.languages.warp.generated import Generated, generated_everywhere, instantiated
-from bridge.languages.warp.inputs import EXTREMES, Uses, only_read, written
+from bridge.languages.warp.inputs import EXTREMES, Uses, loses_a_value, only_read, written
 from bridge.languages.warp.operations import WarpArgument, WarpLaunch
 from bridge.languages.warp.parameters import MAX_EXTENT, Role, WarpParameter, check_fits, concrete, inputs_of
 from bridge.languages.warp.settings import block_dim_on
@@ -307,11 +307,26 @@ def with_adjoint(planned: Planned) -> Callable[..., list[jax.Array]]:
                 "read variables after the loop has changed them, and the gradient would be wrong. Compare the gradient "
                 "with jax.test_util.check_grads, and pass enable_backward=True if it is right."
             )
+        for p in (*planned.inputs, *planned.outputs):
+            if _loses_a_value(planned, p):
+                raise DifferentiationError(
+                    f"{planned.kernel.key} reads elements of {p.name} that it also stores to, in an order that Warp's "
+                    "adjoint does not repeat: the gradient would be wrong. Keep the value in a variable and store it "
+                    "once, at the end. If jax.test_util.check_grads finds it right, pass enable_backward=True."
+                )
         results = planned.forward(*arrays)
         return results, (arrays, results)
 
     function.defvjp(forward, functools.partial(_gradients, planned))
     return function
+
+
+def _loses_a_value(planned: Planned, p: WarpParameter) -> bool:
+    """Whether the adjoint reads another value of an array than the kernel did, see :func:`loses_a_value`."""
+    if planned.options.backward_asked or not p.is_array or not p.is_float or p.role is Role.INPUT:
+        return False
+    has_results = p.role is Role.OUTPUT or p.name in planned.extremes
+    return any(loses_a_value(code.code, p.name, code.native, has_results=has_results) for code in planned.codes)
 
 
 def _gradients(planned: Planned, saved: tuple[Sequence[Any], ...], cotangents: Sequence[Any]) -> tuple[Any, ...]:

@@ -108,6 +108,10 @@ class TestKernels:
         batched = jax.vmap(jax.grad(lambda x: call(x, lines)[0].sum()))(random(4, 5))
         np.testing.assert_allclose(batched, 12 * random(4, 5), rtol=RTOL)
 
+    def test_an_output_that_is_read_after_its_store(self):
+        call = jax_kernel(kernels.stores_and_reads_once, num_outputs=2)
+        assert_gradients(call, lambda x: [x**2, x**3], random(9))
+
     def test_integer_inputs_and_outputs_have_none(self):
         index = np.array([2, 0, 2, 1], np.int32)
         assert_gradients(gather, lambda x, index: [x[index] ** 2, index + 1], random(4), index)
@@ -150,6 +154,16 @@ class TestWithout:
         (option,) = options
         with pytest.raises(DifferentiationError, match=option):
             jax.grad(lambda x: call(x)[0].sum())(random(5))
+
+    @pytest.mark.parametrize("kernel", [kernels.reads_its_state, kernels.squares_its_output])
+    def test_an_element_that_the_adjoint_would_read_with_another_value(self, kernel):
+        def gradient(**options):
+            call = jax_kernel(kernel, num_outputs=2, in_out_argnames=["s"], **options)
+            return jax.grad(lambda s: call(random(5), s)[1].sum())(random(5))
+
+        with pytest.raises(DifferentiationError, match=r"reads elements of (s|out) that it also stores to"):
+            gradient()
+        assert gradient(enable_backward=True).shape == (5,)
 
     def test_second_derivatives(self):
         with pytest.raises(DifferentiationError, match=r"twice( \(adjoint\))? has no derivative"):

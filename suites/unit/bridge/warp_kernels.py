@@ -47,6 +47,27 @@ REVERSE = {
 """An instance of :func:`reverse` for each, with concrete annotations; all are compiled together."""
 
 
+@wp.kernel
+def reads_its_state(x: VECTOR64, s: VECTOR64, out: VECTOR64):
+    i = wp.tid()
+    s[i] = s[i] + x[i]
+    out[i] = x[i] * s[i]
+
+
+@wp.kernel
+def squares_its_output(x: VECTOR64, s: VECTOR64, out: VECTOR64):
+    i = wp.tid()
+    out[i] = x[i] * s[i]
+    out[i] = out[i] * out[i]
+
+
+@wp.kernel
+def stores_and_reads_once(x: VECTOR64, s: VECTOR64, out: VECTOR64):
+    i = wp.tid()
+    s[i] = x[i] * x[i]
+    out[i] = x[i] * s[i]
+
+
 # Values.
 
 
