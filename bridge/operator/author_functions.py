@@ -60,9 +60,10 @@ def generated_kernel(call: OperatorCall, candidate: Candidate) -> Callable[..., 
     except Exception as error:
         error.add_note(f"(raised by the {candidate.reference} generator of the operator {call.name})")
         raise
-    if not callable(kernel):
+    if not callable(kernel) or hasattr(kernel, "py_func") or hasattr(kernel, "adj"):  # a kernel of Numba or Warp
         raise SignatureError(
-            f"{call.name}: the {candidate.backend} generator returned {kernel!r}, expected a function of the arrays."
+            f"{call.name}: the {candidate.backend} generator returned {kernel!r}, expected a function of the arrays. "
+            "Wrap a kernel, as in numba_kernel(kernel, outs[0]) or jax_kernel(kernel)."
         )
     return kernel
 

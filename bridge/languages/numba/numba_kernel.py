@@ -109,6 +109,8 @@ def numba_kernel(
             why = "NUMBA_DISABLE_JIT=1 makes numba.njit return the Python function. Unset it."
         elif isinstance(kernel, MethodType):
             why = "It is bound to an instance, its first argument. Put @staticmethod above numba.njit."
+        elif hasattr(kernel, "adj"):
+            why = "This is a kernel of Warp: call jax_kernel."
         elif callable(kernel) and not isinstance(kernel, FunctionType):
             why = "Pass one that calls it, as numba.njit(lambda x, out: f(x, out, 2.0))."
         else:

@@ -259,9 +259,10 @@ def warp_wrapper(
             return program(*args)  # type: ignore[no-any-return]
         own = options.override(given, named) if given else options
         if len(args) != len(passed):
+            expected = ", ".join(parameter.name for parameter in passed) or "none"
             raise SignatureError(
-                f"{name} got {len(args)} arguments, expected {len(passed)}: "
-                f"{', '.join(parameter.name for parameter in passed)}. Outputs are not passed."
+                f"{name} got {len(args)} arguments, expected {len(passed)}: {expected}. Outputs are not passed: the "
+                "last parameters are outputs, as many as num_outputs says."
             )
         hashers, config = module.hashers, configured()
         statics = tuple([StaticValue.of(args[index], kernel, parameter) for index, parameter in values])

@@ -66,6 +66,7 @@ def call_copy(*args, outs=OUT, **options):
 
 NUMBA = [
     kernel_type(r"numba_kernel got <built-in .* decorated with numba\.njit", bridge.numba_kernel, print, OUT),
+    kernel_type("kernel of Warp: call jax_kernel", bridge.numba_kernel, warp_kernels.scale, OUT),
     signature(r"of shape \(-4,\) .* at least 0", wrap_copy, Spec((-4,), np.int8)),
     *wrapping("copy", wrap_copy),
     signature("input_output_aliases is .*, expected a dict from input index", wrap_copy, input_output_aliases={-1: 0}),
@@ -253,6 +254,8 @@ OPERATOR = {
         parameter(r"the generator of backend 'a' takes \(outs, limit\): got an unexpected .* 'low'",
             clip, X, outs=lambda x, **_: x, limit=1, low=0),
         signature("generator returned None, expected a function", clip, X, generator=lambda outs, limit: None, limit=1),
+        signature("Wrap a kernel, as in numba_kernel", clip, X, generator=lambda outs, limit: kernels.double, limit=1),
+        signature("Wrap a kernel, as in .* or jax_kernel", clip, X, generator=lambda **_: warp_kernels.scale, limit=1),
         signature(r"the a kernel returned float32\[4\], but outs declares float32\[2\]",
             call, X, outs=Spec((2,), X.dtype)),
         parameter(r"parameter 'n' is a traced value.*static_argnames='n'",
