@@ -27,9 +27,8 @@ UNKNOWN: Uses = frozenset({"?"})
 EXTREMES: Uses = frozenset({"atomic_max", "atomic_min"})
 """Warp's functions that replace an element if another value is larger or smaller."""
 
-_READS: Uses = frozenset({
-    "load", "len", "lower_bound", "tile_load", "tile_load_indexed", "volume_sample_index", "sample_cdf",
-})  # fmt: skip
+_LOADS: Uses = frozenset({"load", "tile_load", "tile_load_indexed"})
+_READS: Uses = _LOADS | {"len", "lower_bound", "volume_sample_index", "sample_cdf", "function in C++"}
 _WRITES = ("array_store", "store", "atomic_", "tile_store", "tile_atomic_")  # beginnings; to the first argument
 _LEADS = frozenset(
     {"address", "copy", "indexref", "select", "view", "where"}
@@ -111,7 +110,7 @@ def loses_a_value(code: str, array: str, native: Mapping[str, frozenset[int] | N
     if kernel is None:
         return False
     uses = walk.in_order(kernel, f"var_{array}")
-    reads = [place for place, use in enumerate(uses) if use & (_READS - {"len"})]
+    reads = [place for place, use in enumerate(uses) if use & _LOADS]
     writes = [place for place, use in enumerate(uses) if written(use)]
     if not reads or not writes:
         return False
@@ -212,7 +211,7 @@ class _MemoryWalk:
         """The call of a function of the source, some of whose arguments lead to the memory."""
         forward = _forward_of(name)
         if (written := self._native.get(forward)) is not None:
-            return frozenset("store" if i in written and name == forward else "load" for i in leading), set()
+            return frozenset("store" if i in written and name == forward else "function in C++" for i in leading), set()
         function = self._functions.get(name)
         if function is None or len(function.parameters) != len(arguments):
             return UNKNOWN, set()
