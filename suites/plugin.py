@@ -163,8 +163,14 @@ def pytest_timeout_set_timer(item: Any, settings: Any) -> bool | None:
 
     from suites.validate.time_limit import note_of, watch
 
+    def end() -> None:
+        try:
+            timeout_timer(item, settings)  # prints where the threads are, if there is a terminal
+        finally:
+            os._exit(1)
+
     note = None if folder is None else note_of(folder, item.nodeid)
-    item.cancel_timeout = watch(settings.timeout, note, lambda: timeout_timer(item, settings))
+    item.cancel_timeout = watch(settings.timeout, note, end)
     return True
 
 

@@ -14,6 +14,7 @@ import pytest
 from reports import Status
 from suites.numerics.derived import derived_truth
 from suites.processes.time_limit import PATIENCE, TimeLimit, Used, used_by
+from suites.unit.processes import run
 from suites.validate.time_limit import read_note, watch
 
 WAITS = "def waits(x):\n    ended.wait(60)\n    return x"
@@ -36,6 +37,22 @@ def test_time_that_truth_takes_is_not_blamed_on_a_kernel(tmp_path, run, status):
     run(names["waits"])
     assert ended.is_set()
     assert read_note(tmp_path / "note").status is status
+
+
+HANGS = """
+import time
+from types import SimpleNamespace
+from suites import plugin
+item = SimpleNamespace(path=plugin._CHECKS / "test_x.py", nodeid="x", config=SimpleNamespace())
+plugin.pytest_timeout_set_timer(item, SimpleNamespace(timeout=0.5, disable_debugger_detection=True))
+print("watched", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_check_is_ended_also_where_pytest_has_no_terminal():
+    done = run("-c", HANGS)
+    assert (done.returncode, done.stdout) == (1, "watched\n"), done.stderr
 
 
 def test_a_check_that_ends_in_time_is_not_ended(tmp_path):
