@@ -10,14 +10,14 @@ import sys
 
 import msgspec
 
-from reports import ReportError, Run, RunWriter, find_run, judge, last_by_cell, load_run, run_path
+from reports import ReportError, Run, RunWriter, judge, last_by_cell, load_run, run_path
 from suites.bench.groups import chunks, group_cells
 from suites.bench.process_pool import PoolError, ProcessPool, WorkerSpec
 from suites.bench.screen import Screen
 from suites.cells.selection import Selection, SelectionError
 from suites.processes import isolation
 from suites.processes.gpu_lock import GpuLock
-from suites.processes.resuming import RunLock, continued_header, load_for_resume
+from suites.processes.resuming import RunLock, continued_header, find_resumed, load_for_resume
 from suites.processes.session_end import SessionEnd
 
 PROCESSES = 4
@@ -76,7 +76,7 @@ class _Session:
 
     def __init__(self, selection: Selection, resume: str | None) -> None:
         self.screen = Screen()
-        self._resume, self._path = resume, None if resume is None else find_run(resume)
+        self._resume, self._path = resume, None if resume is None else find_resumed(resume)
         self._lock, self._gpu = RunLock(), GpuLock()
         if self._path is not None:  # before any process starts
             self._lock.take(self._path)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from reports import Cell, ReportError, find_run, last_by_cell, load_run, new_run_id, run_path
+from reports import Cell, ReportError, last_by_cell, load_run, new_run_id, run_path
 from suites.cells import catalogue
 from suites.cells.parts import part_numbers
 from suites.cells.runnable import require_known_names
@@ -30,6 +30,7 @@ from suites.commands.part import run_part
 from suites.processes.interruption import INTERRUPTION
 from suites.processes.preparation import make_cpu_devices
 from suites.processes.progress import Progress
+from suites.processes.resuming import find_resumed
 from suites.processes.session_end import SessionEnd
 
 TRIES = 3
@@ -66,7 +67,7 @@ def run_on_executor(options: argparse.Namespace, selection: Selection) -> Sessio
         raise SelectionError(f"no cell fits {selection}.")
     weights = {group: len(cells) for group, cells in groups.items()}
     count = min(len(groups), MOST_PARTS, -(-sum(weights.values()) // CELLS_OF_PART))
-    joined = JoinedRun(run_path(new_run_id()) if options.resume is None else find_run(options.resume))
+    joined = JoinedRun(run_path(new_run_id()) if options.resume is None else find_resumed(options.resume))
     seed, more = None, ["--timeout", f"{options.timeout:g}"]
     if options.name == "validate":
         seed = secrets.randbelow(MOST_SEED) if options.seed is None else options.seed

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import msgspec
 
-from reports import Run, RunFile, load_run
+from reports import Run, RunFile, find_run, list_runs, load_run
 from suites.cells.selection import SelectionError
 
 _MAY_DIFFER = {"run_id", "started", "host.load", "device.sm_clock_mhz", "device.other_processes", "device.is_slowed"}
@@ -48,6 +48,15 @@ class RunLock:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def find_resumed(name: str) -> Path:
+    """Returns the file of the run to continue. The latest one is the newest, also if it holds no result yet.
+
+    Raises:
+        ReportError: There is no such run.
+    """
+    return list_runs()[-1] if name == "latest" and list_runs() else find_run(name)
 
 
 def load_for_resume(name: str, path: Path) -> RunFile:

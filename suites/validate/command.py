@@ -12,12 +12,12 @@ from unittest.mock import patch
 
 import pytest
 
-from reports import find_run, last_by_cell
+from reports import last_by_cell
 from suites.cells.selection import Selection
 from suites.checks.drawn.session_choices import SEED_FLAG
 from suites.processes import isolation
 from suites.processes.progress import Progress
-from suites.processes.resuming import load_for_resume
+from suites.processes.resuming import find_resumed, load_for_resume
 from suites.processes.session_end import SessionEnd
 from suites.timing.run_header import usable_cores
 
@@ -65,7 +65,7 @@ def validate(
     """
     cells = _require(selection)
     jobs = default_jobs(cells) if jobs is None else jobs
-    resumed = None if resume is None else find_run(resume)
+    resumed = None if resume is None else find_resumed(resume)
     watcher = _Watcher()
     with isolation.isolated() as (variables, scratch), patch.dict(os.environ, variables, clear=True):
         # Workers, and the process that they report to, share a GPU.

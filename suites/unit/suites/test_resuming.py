@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from reports import ReportError, Source
+from reports import ReportError, Source, find_run
 from suites.cells.selection import SelectionError
-from suites.processes.resuming import continued_header, load_for_resume
+from suites.processes.resuming import continued_header, find_resumed, load_for_resume
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_pair, make_record, make_run, whole
 
 CHANGES = {
@@ -36,6 +36,14 @@ def test_the_load_of_the_machine_and_the_time_may_differ():
     )  # fmt: skip
     header = continued_header("latest", [make_run()], later)
     assert (header.run_id, header.started) == (make_run().run_id, make_run().started)
+
+
+def test_the_latest_run_is_continued_also_if_it_holds_no_result(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNEL_BRIDGE_RUNS", str(tmp_path))
+    data = whole(make_pair(1000.0, 500.0))
+    for name, content in (("20260101T000000-aaaa", data), ("20260102T000000-bbbb", data.splitlines(keepends=True)[0])):
+        (tmp_path / f"{name}.jsonl").write_bytes(content)
+    assert [find_resumed("latest").name[-10:-6], find_run("latest").name[-10:-6]] == ["bbbb", "aaaa"]
 
 
 def test_a_run_that_lost_its_last_line_is_opened_and_a_damaged_or_older_one_is_not(tmp_path):
