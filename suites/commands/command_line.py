@@ -164,6 +164,8 @@ def _compare(options: argparse.Namespace) -> Exit:
 
 
 def _merge(options: argparse.Namespace) -> Exit:
+    from reports.records.run_file import load_run
+    from suites.checks.judging.reasons import verdict_lines
     from suites.commands.merge import commands_of_missing, merge
 
     if options.missing:
@@ -172,7 +174,10 @@ def _merge(options: argparse.Namespace) -> Exit:
             print(command)
         return Exit.COULD_NOT_RUN if commands else Exit.FINE
     path = merge(options.run_names, options.runs)
-    return _show_run(options, path, tables=False)
+    code = _show_run(options, path, tables=False)
+    for line in verdict_lines(load_run(path))[1]:
+        print(visible(line))
+    return code
 
 
 def _show_run(

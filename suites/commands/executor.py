@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from reports import Cell, ReportError, last_by_cell, load_run, new_run_id, run_path
+from reports import Cell, ReportError, load_run, new_run_id, run_path
 from suites.cells import catalogue
 from suites.cells.parts import part_numbers
 from suites.cells.runnable import require_known_names
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.drawn.session_choices import MOST_SEED, SEED_FLAG
-from suites.checks.judging.reasons import failure_lines, passed_lines
 from suites.commands.merge import JoinedRun, command_words
 from suites.commands.part import run_part
 from suites.processes.interruption import INTERRUPTION
@@ -121,12 +120,9 @@ class _Session:
         except (ReportError, SelectionError) as error:
             refusal = str(error)
         self._cancel()
-        records = last_by_cell(load_run(path).records) if path.exists() else []
-        sources = (records[0].run.selection or {}).get("source", []) if records else []
         return SessionEnd(
             path=path if path.exists() else None, refusal=refusal, interrupted=interrupted,
             left=sum(cell.key not in self.joined.done for cells in self.parts.values() for cell in cells),
-            passes=passed_lines(records), failures=failure_lines(records, sources),
         )  # fmt: skip
 
     def _run(self, file: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +15,6 @@ class SessionEnd:
         refusal: Why the session could not run or go on, in one line; None if it could.
         interrupted: Whether the user ended it.
         left: The number of cells that the session did not reach.
-        passes: A line for each operator with right kernels.
-        failures: A line for each wrong kernel.
         code: pytest's exit code; 0 for a session of several processes.
     """
 
@@ -25,6 +22,4 @@ class SessionEnd:
     refusal: str | None = None
     interrupted: bool = False
     left: int = 0
-    passes: Sequence[str] = ()
-    failures: Sequence[str] = ()
     code: int = 0

@@ -24,7 +24,7 @@ from suites.cells.grid import no_device, why_skipped
 from suites.cells.runnable import require_known_names, require_runnable
 from suites.cells.selection import Selection, SelectionError
 from suites.checks.drawn.session_choices import SEED_FLAG
-from suites.checks.judging.reasons import failure_lines, passed_lines
+from suites.checks.judging.reasons import verdict_lines
 from suites.checks.register import cases_by_id, cells_of, check_of_id, checks
 from suites.processes.preflight import usage_errors
 from suites.processes.preparation import temporary_folder
@@ -259,19 +259,12 @@ class ChecksSession:
         if self.refusal:
             write(visible(f"kernel-bridge: {self.refusal}"), red=True)
         elif self._recorded and self.writer.path.exists() and not self._config.option.kb_record:
-            judgement = judge(load_run(self.writer.path))
+            run = load_run(self.writer.path)
+            judgement, (passes, failures) = judge(run), verdict_lines(run)
             write("")
             for line in judgement.lines:
                 write(visible(line), red=True)
-            for line in (*judgement.notes, *self.passes(), *self.failures()):
+            for line in (*judgement.notes, *passes, *failures):
                 write(visible(line))
             seconds, seed = time.monotonic() - self._begun, self._config.option.kb_seed
             write(f"{len(self._recorded)} checks in {seconds:.0f} s; --seed {seed} repeats the random choices")
-
-    def passes(self) -> list[str]:
-        """Returns a line for each operator with kernels of which every check passed."""
-        return passed_lines(self._recorded.values())
-
-    def failures(self) -> list[str]:
-        """Returns a line for each kernel that failed, and names operators whose reference fails."""
-        return failure_lines(self._recorded.values(), self._selection.sources)

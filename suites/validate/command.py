@@ -155,8 +155,5 @@ class _Watcher:
         session: Any = config.pluginmanager.getplugin(PLUGIN)
         if session is not None:
             path = session.writer.path if session.writer.path.exists() else None
-            passes, failures = session.passes(), session.failures()
-            self.end = SessionEnd(
-                path=path, refusal=session.refusal, left=session.left, passes=passes, failures=failures
-            )
+            self.end = SessionEnd(path=path, refusal=session.refusal, left=session.left)
         self.pytest_sessionfinish()

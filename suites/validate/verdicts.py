@@ -18,6 +18,7 @@ from reports.render.page import Page, show
 from reports.render.units import count_text
 from reports.render.visible import visible
 from suites.checks.drawn.session_choices import SEED_FLAG
+from suites.checks.judging.reasons import verdict_lines
 from suites.checks.register import checks
 from suites.processes.session_end import SessionEnd
 
@@ -43,9 +44,10 @@ def show_verdicts(options: argparse.Namespace, outcome: SessionEnd, *, shows: st
         tables = (*doubts, *validation_tables(run.records, order))
         append_job_summary(tables, options.summary, origin_of(run.records))
     console = Console(highlight=False, soft_wrap=True, markup=False)
-    for line in (*judgement.notes, *outcome.passes):
+    passes, failures = verdict_lines(run)
+    for line in (*judgement.notes, *passes):
         console.print(visible(line))
-    for line in outcome.failures:
+    for line in failures:
         console.print(visible(line), style="red")
     words = [*typed, *([] if "--seed" in typed else ["--seed", str(run.headers[0].flags.get(SEED_FLAG))])]
     words += ["--", *options.pytest] if options.pytest else []

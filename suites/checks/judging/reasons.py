@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from reports import Status
+from reports import RunFile, Status, last_by_cell
 from reports.pages.failures import failure_of
 from suites.checks.judging.memory import WrittenBeyond
 from suites.declare import answers
@@ -181,6 +181,12 @@ def place_outside_of_kernels(error: BaseException) -> str | None:
 def is_library(path: Path) -> bool:
     """Tells whether a file belongs to an installed package or to Python."""
     return any(name in path.parts for name in _LIBRARIES) or path.is_relative_to(sysconfig.get_path("stdlib"))
+
+
+def verdict_lines(run: RunFile) -> tuple[list[str], list[str]]:
+    """Returns :func:`passed_lines` and :func:`failure_lines` of a run, also of its earlier sessions and parts."""
+    records = last_by_cell(run.records)
+    return passed_lines(records), failure_lines(records, (run.headers[0].selection or {}).get("source", ()))
 
 
 def failure_lines(findings: Collection[Any], sources: Sequence[str]) -> list[str]:
