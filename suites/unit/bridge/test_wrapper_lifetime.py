@@ -99,20 +99,6 @@ def test_a_wrapper_that_the_same_line_makes_again_is_compiled_once(caplog):
     assert len(compiled) == 2
 
 
-def test_functions_that_take_other_variables_make_other_wrappers():
-    def of(n):
-        return bridge.numba_kernel(first, lambda x: jax.ShapeDtypeStruct((n,), x.dtype))
-
-    def with_default(n):
-        return bridge.numba_kernel(first, lambda x, n=n: jax.ShapeDtypeStruct((n,), x.dtype))
-
-    def with_keyword(n):
-        return bridge.numba_kernel(first, lambda x, *, n=n: jax.ShapeDtypeStruct((n,), x.dtype))
-
-    for make in (of, with_default, with_keyword):
-        assert [make(n)(X).shape for n in (1, 2, 3)] == [(1,), (2,), (3,)]
-
-
 def test_a_line_that_runs_again_reads_its_variables_again(monkeypatch):
     kept = types.SimpleNamespace()
     for n in (1, 2, 3):
@@ -120,6 +106,8 @@ def test_a_line_that_runs_again_reads_its_variables_again(monkeypatch):
         monkeypatch.setitem(globals(), "SIZE", n)
         for outs in (
             lambda x: jax.ShapeDtypeStruct((n,), x.dtype),  # noqa: B023
+            lambda x, n=n: jax.ShapeDtypeStruct((n,), x.dtype),
+            lambda x, *, n=n: jax.ShapeDtypeStruct((n,), x.dtype),
             lambda x: jax.ShapeDtypeStruct((SIZE,), x.dtype),
             lambda x: jax.ShapeDtypeStruct((kept.n,), x.dtype),
             lambda x: next(jax.ShapeDtypeStruct((SIZE,), dtype) for dtype in [x.dtype]),
