@@ -104,7 +104,8 @@ def _naming(operator: Operator, field: str) -> Iterator[None]:
     except Exception as error:
         message = (str(error).strip() or "without a message").splitlines()[0]
         count = getattr(operator.sample, "count", None) or 0
-        hint = default_hint(operator.sample, input_names(operator.reference, count)) if field == "reference" else ""
+        may_be_shapes = field == "reference" and not isinstance(error, NameError | ImportError)
+        hint = default_hint(operator.sample, input_names(operator.reference, count)) if may_be_shapes else ""
         hint = f". {hint[0].upper()}{hint[1:]}." if hint else ""
         raise OperatorError(f"{operator.name}: {field} raised {type(error).__name__}: {message}{hint}") from error
 

@@ -98,6 +98,10 @@ RETURNED = {
         {"outputs": lambda x: [x, x]},
         r"copy: outputs declares float32\[1\], float32\[1\], but the reference returns float32\[1\]. Change one",
     ),
+    "unknown_name": (
+        {"reference": lambda x: x + nothing},  # type: ignore[name-defined]  # noqa: F821
+        "reference raised NameError: name 'nothing' is not defined$",
+    ),
     "truth_of_an_array": (
         {"truth": lambda x: x},
         "copy: truth returned an array of float32, expected suites.exact.*Leave it",
