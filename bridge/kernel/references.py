@@ -50,13 +50,13 @@ def array_hint(kernel: types.FunctionType) -> str:
 def key_of_function(function: Callable[..., Any]) -> Hashable:
     """A key for as long as the function lives. Functions with equal keys do the same, and always will.
 
-    A lambda that takes nothing from around it but JAX and NumPy is the same whenever its line runs again. Any other
-    function equals itself alone: a variable may have another value when its line runs again. It refers to nothing.
+    A lambda that takes nothing from around it but JAX, NumPy and Python's types is the same whenever its line runs
+    again. Any other function equals itself alone: a variable may have another value then. The key refers to nothing.
     """
     if not isinstance(function, types.FunctionType):
         return id(function)
     code, outside = function.__code__, ChainMap(function.__globals__, vars(builtins))
-    names = [each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"]
+    names = [each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "IMPORT_NAME")]
     takes = function.__closure__ or function.__defaults__ or function.__kwdefaults__
     if takes or any(isinstance(each, types.CodeType) for each in code.co_consts):
         return id(function)
@@ -64,8 +64,8 @@ def key_of_function(function: Callable[..., Any]) -> Hashable:
 
 
 def _is_of_a_library(value: Any) -> bool:
-    """Whether a value is a module, a class or a function of JAX, NumPy or Python."""
-    is_named = isinstance(value, types.ModuleType | type | types.FunctionType | types.BuiltinFunctionType)
+    """Whether a value is a module, a class or a Python function of JAX or NumPy, or a type of Python."""
+    is_named = isinstance(value, types.ModuleType | type | types.FunctionType)
     home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
     return is_named and str(home).partition(".")[0] in {"jax", "numpy", "builtins"}
 
