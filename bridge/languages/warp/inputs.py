@@ -174,9 +174,18 @@ class _MemoryWalk:
         return uses, reached
 
     def in_order(self, function: _SourceFunction, variable: str) -> list[Uses]:
-        """The same, for each statement of the function."""
-        _, reached = self.follow(function, variable)
-        return [self._statement(text, reached)[0] for text, names in function.statements if names & reached]
+        """The same, for each statement in the order of the text, also of the functions that are called."""
+        uses, (_, reached) = list[Uses](), self.follow(function, variable)
+        for text, names in function.statements:
+            call = _CALL.fullmatch(text)
+            called = self._functions.get(call[3]) if call and not call[2] else None
+            if called is None or called is function:
+                uses += [self._statement(text, reached)[0]] if names & reached else []
+            elif call is not None:
+                given = zip(called.parameters, split_arguments(call[4]), strict=False)
+                for parameter in [own for own, argument in given if argument in reached]:
+                    uses += self.in_order(called, parameter)
+        return uses
 
     def _statement(self, text: str, reached: set[str]) -> _FoundUses:
         if match := _COPY.fullmatch(text):

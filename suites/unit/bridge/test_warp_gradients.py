@@ -155,7 +155,9 @@ class TestWithout:
         with pytest.raises(DifferentiationError, match=option):
             jax.grad(lambda x: call(x)[0].sum())(random(5))
 
-    @pytest.mark.parametrize("kernel", [kernels.reads_its_state, kernels.squares_its_output])
+    @pytest.mark.parametrize(
+        "kernel", [kernels.reads_its_state, kernels.squares_its_output, kernels.squares_its_output_in_a_function]
+    )
     def test_an_element_that_the_adjoint_would_read_with_another_value(self, kernel):
         def gradient(**options):
             call = jax_kernel(kernel, num_outputs=2, in_out_argnames=["s"], **options)

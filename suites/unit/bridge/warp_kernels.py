@@ -61,6 +61,18 @@ def squares_its_output(x: VECTOR64, s: VECTOR64, out: VECTOR64):
     out[i] = out[i] * out[i]
 
 
+@wp.func
+def squared_in_place(values: VECTOR64, i: int):
+    values[i] = values[i] * values[i]
+
+
+@wp.kernel
+def squares_its_output_in_a_function(x: VECTOR64, s: VECTOR64, out: VECTOR64):
+    i = wp.tid()
+    out[i] = x[i] * s[i]
+    squared_in_place(out, i)
+
+
 @wp.kernel
 def stores_and_reads_once(x: VECTOR64, s: VECTOR64, out: VECTOR64):
     i = wp.tid()
