@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reports import Source, find_run, load_run
+from reports import Source, Status, find_run, load_run
 from reports.options import Exit
 from reports.options import part as part_of
 from suites.cells import catalogue
@@ -25,7 +25,7 @@ from suites.commands.command_line import main
 from suites.commands.part import run_part
 from suites.timing.timed_selection import timed_cells
 from suites.unit.processes import environment
-from suites.unit.reports.builders import make_record, make_run, whole
+from suites.unit.reports.builders import make_cell, make_record, make_run, whole
 from suites.unit.suites.git_repositories import OPERATORS
 
 COMMAND = ("bench", "ops.py", "--size", "8", "--size", "16", "--size", "32")
@@ -144,6 +144,15 @@ def test_a_part_that_is_given_up_is_named_and_can_be_run_elsewhere_or_later(run,
     again = Executor()
     assert run(again, "--resume", path)[0] == Exit.FINE
     assert again.submitted == []
+
+
+def test_merged_parts_say_which_kernel_is_wrong(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for part, outcome in (("1/2", {"status": Status.WRONG_VALUE, "reason": "far off"}), ("2/2", {})):
+        cell = make_cell(operator="cube", size=int(part[0]))
+        Path(f"{part[0]}.jsonl").write_bytes(whole([make_record(cell, run=make_run(part=part), **outcome)]))
+    assert main(["merge", "1.jsonl", "2.jsonl", "--runs", "merged"]) == Exit.WRONG
+    assert "cube numba float32: is wrong: far off (check forward)" in capsys.readouterr().out
 
 
 def test_ctrl_c_cancels_what_waits_and_keeps_what_has_arrived(run):
