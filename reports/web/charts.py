@@ -74,7 +74,7 @@ def svg_of(spec: Mapping[str, Any]) -> str:
     Raises:
         LibraryMissing: The plotting library is not installed.
     """
-    # Without lines that nobody sees, and with positions to a hundredth of a pixel, a page is a third smaller.
+    # A page keeps no lines that nobody sees, and positions to a hundredth of a pixel: so it is much smaller.
     return re.sub(r'<line [^>]* opacity="0"/>|(?<=\.\d\d)\d{4,}', "", str(_library().vegalite_to_svg(spec)))
 
 

@@ -30,7 +30,7 @@ def roof(read_bytes: int, written_bytes: int, cache: str) -> Roof:
         cache: ``hot`` or ``cold``.
     """
     size, reads = rounded(read_bytes, written_bytes)
-    programs = _PROGRAMS if reads else {"copy": _PROGRAMS["copy"]}
+    programs = _PROGRAMS if reads else ["copy"]
     rate = max(_rate(size, program, cache == "cold") for program in programs)
     return Roof(rate, f"{copy_text(size, reads)}, {cache}")
 
