@@ -36,6 +36,8 @@ def tune(function: Callable[..., Any], *args: Any, rtol: float | None = None) ->
     of one device. A call that names its backend, or does not run with these arguments, as in the other branch of
     ``jax.lax.cond``, is left alone. A call outside of ``with choices:`` is not affected.
 
+    JAX copies the arrays to a CPU device: where ``JAX_PLATFORMS`` is set, it has to list ``cpu``, as in ``cuda,cpu``.
+
     All processes of ``jax.distributed`` call this together, as they call the function. Process 0 times, and all get its
     choices. If it cannot choose, all raise.
 

@@ -28,6 +28,9 @@ def no_halves(why: str) -> dict[str, str]:
 ADDS_IN_PLACE = no_halves("adds up in its results, which would round each sum to 16 bits")
 """Of kernels that add to memory that threads share."""
 
+LOSES_NAN = {"numba_cuda_mlir": {"bfloat16": "numba-cuda-mlir 0.6 stores NaN as -0"}}
+"""For the field ``lacks`` of an operator whose results may be NaN."""
+
 TUNED = no_halves("keeps numbers of 32 or 64 bits in registers; other rows of the operator have 16 bits")
 """Of kernels whose vectors and shuffles are made for wider numbers."""
 

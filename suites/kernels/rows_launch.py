@@ -25,13 +25,14 @@ def rows_launch(
 
 
 def cutile_rows_launch(inputs: Sequence[Any], outs: Sequence[Any], half_rows: int = 1, **chosen: Any) -> dict[str, Any]:
-    """The same for cuTile: eight warps share a block, or eight blocks an SM where results have at most 16 bits.
+    """The same for cuTile: eight warps share a block. Where results have at most 16 bits, eight or four blocks an SM.
 
     Args:
         half_rows: Rows of a block where the input has 16 bits, and a row 1024 elements or more.
     """
-    hints = {"occupancy": 8} if outs[0].dtype.itemsize <= 2 else {"num_worker_warps": 8}
-    if inputs[0].dtype.itemsize <= 2 and outs[0].shape[1] >= 1024:
+    half, columns = outs[0].dtype.itemsize <= 2, outs[0].shape[1]
+    hints = {"occupancy": 8 if columns <= 4096 else 4} if half else {"num_worker_warps": 8}
+    if inputs[0].dtype.itemsize <= 2 and columns >= 1024:
         chosen = {"rows": half_rows, **chosen}
     return {"hints": hints, **rows_launch(outs[0].shape, **chosen)}
 

@@ -5,6 +5,7 @@ import numpy as np
 
 from suites import CutileKernel, ErrorCase, Failure, Gradient, Operator, TritonKernel, WarpKernel, value_errors, vectors
 from suites.backends import cuda_raw, pallas
+from suites.kernels.half_precision import LOSES_NAN
 from suites.ops.add import cutile, numba_cpu, numba_cuda, triton, vendors, warp
 
 UNEQUAL = np.zeros(4, np.float32), np.zeros(3, np.float32)
@@ -28,6 +29,7 @@ OPERATOR = Operator(
         **vendors.KERNELS,
     },
     dtypes=("float32", "float64", "int32", "int64", "float16", "bfloat16"),
+    lacks=LOSES_NAN,
     shapes=("n", "n"),
     edges=lambda dtype: {name: (vector, vector[::-1].copy()) for name, vector in vectors(dtype).items()},
     errors=[ErrorCase("unequal_lengths", lambda: UNEQUAL, REFUSED)],

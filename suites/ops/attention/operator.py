@@ -17,7 +17,7 @@ from suites import CudaKernel, CutileKernel, Domain, Operator, Sizes, TritonKern
 from suites.kernels.half_precision import FLOATS, WIDE, wide
 from suites.ops.attention import cutile, mosaic, numba_cpu, numba_cuda, triton, warp, warp_tiles
 from suites.vendors.calls import triton_call
-from suites.vendors.shipped import ShippedKernel
+from suites.vendors.shipped import CuteKernel, Later, ShippedKernel
 
 WIDTH = 32
 """Features of a head in a sample."""
@@ -76,10 +76,12 @@ OPERATOR = Operator(
         "triton": TritonKernel(triton.attention_triton, triton.launch),
         "cutile_kernel": CutileKernel(cutile.attention_cutile, cutile.launch),
         "jax_triton": triton_call(TritonKernel(triton.attention_triton, triton.launch)),
+        "cute_dsl": CuteKernel(Later("suites.ops.attention.cute_dsl", "attention_cute")),
         "mosaic_gpu": ShippedKernel(mosaic.attention_mosaic),
     },
     lacks={
         "warp_tile": dict.fromkeys(WIDE, "Warp compiles its tiles for minutes; the kernel of warp has this dtype"),
+        "cute_dsl": dict.fromkeys(WIDE, "the kernel multiplies numbers of 16 bits"),
         "mosaic_gpu": dict.fromkeys((*WIDE, "bfloat16"), "the kernel that JAX ships keeps float16 in shared memory"),
     },
     dtypes=FLOATS,

@@ -21,7 +21,7 @@ from suites import (
     total_bytes,
     values,
 )
-from suites.kernels.half_precision import FLOATS, WIDE, in_float32
+from suites.kernels.half_precision import FLOATS, LOSES_NAN, WIDE, in_float32
 from suites.ops.depthwise_conv import cutile, numba_cpu, numba_cuda, triton, warp
 
 TAPS = 4
@@ -69,6 +69,7 @@ OPERATOR = Operator(
         "cutile_kernel": CutileKernel(cutile.depthwise_conv_cutile, cutile.launch),
     },
     dtypes=FLOATS,
+    lacks=LOSES_NAN,
     sample=_sample,
     edges=_edges,
     domains={"taps": Domain(finite=True)},  # XLA takes a missing element for zero, and adds zero times a tap

@@ -1,30 +1,29 @@
 """The kernel of matmul in CuTe DSL, for Hopper GPUs. It is imported where CuTe DSL is installed.
 
-In each block a warp loads tiles of A and B by TMA into a ring of stages, and two groups of four warps multiply them. A
-cluster of two blocks computes two tiles of out, one above the other: each block loads half of a tile of B for both.
+A cluster of two blocks computes two tiles of out, one above the other: each block loads half of a tile of B for both.
 """
 
 import functools
 
 import cutlass
 import jax
-import jax.numpy as jnp
 from cutlass import cute, pipeline
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warp, warpgroup
-from cutlass.cute.runtime import make_fake_compact_tensor, make_fake_stream
-from cutlass.jax import jax_to_cutlass_dtype
 from cutlass.memory import SmemAllocator
 from cutlass.tensor_utils import LayoutEnum
 from cutlass.utils import hopper_helpers
 
 from bridge import tvm_ffi_kernel
+from suites.kernels import hopper
+from suites.ops.matmul.fitting import fitting
 from suites.vendors.shipped import padded
-
-LARGE = {"columns": 256, "stages": 4}
-SMALL = {"columns": 64, "stages": 8}
 
 ROWS, DEPTH = 128, 64
 """Of a tile of A. The rows of a tile of out, too; how many columns that has is chosen."""
+
+CHOICES = tuple(
+    {"ROWS": ROWS, "COLUMNS": columns, "stages": stages} for columns, stages in ((256, 4), (128, 6), (64, 8))
+)
 
 PART, BUFFERS = 32, 4
 """Columns of out that are stored at once, and how many such parts of a tile may wait for it in shared memory."""
@@ -32,15 +31,12 @@ PART, BUFFERS = 32, 4
 PAIR, GROUP, PROGRAMS = 2, 8, 132
 """Blocks of a cluster; pairs of tiles, one above the other, that share columns of B; and blocks of the grid."""
 
-LOADERS, WORKERS = 128, 256
-"""Threads. Of the loaders one warp works: the others give their registers away."""
-
 
 def matmul_cute(inputs, outs, **chosen):
     """Calls the kernel. TMA reads rows of whole 16 bytes; shorter ones are copied, with zeros after them."""
-    columns = outs[0].shape[1]
-    chosen = chosen or (LARGE if min(outs[0].shape) >= 2048 else SMALL)
-    function = compiled(outs[0].dtype, **chosen)
+    rows, columns = outs[0].shape
+    chosen = chosen or fitting(CHOICES, rows, columns)
+    function = compiled(outs[0].dtype, chosen["COLUMNS"], chosen["stages"])
     multiply = tvm_ffi_kernel(
         function, lambda A, B: jax.ShapeDtypeStruct((A.shape[0], B.shape[1]), A.dtype), platform="cuda"
     )
@@ -51,10 +47,8 @@ def matmul_cute(inputs, outs, **chosen):
 def compiled(dtype, columns, stages, options=""):
     """The kernel for matrices of a dtype, as a function of TVM-FFI."""
     rows, (depth, width) = cute.sym_int(), (cute.sym_int(divisibility=8) for _ in range(2))
-    shapes, of = ((rows, depth), (depth, width), (rows, width)), jax_to_cutlass_dtype(jnp.dtype(dtype))
-    matrices = [make_fake_compact_tensor(of, each, stride_order=(1, 0), assumed_align=16) for each in shapes]
-    stream = make_fake_stream(use_tvm_ffi_env_stream=True)
-    return cute.compile(launch, stream, *matrices, columns, stages, options=f"--enable-tvm-ffi {options}")
+    shapes = (rows, depth), (depth, width), (rows, width)
+    return hopper.compiled(launch, dtype, shapes, columns, stages, options=options)
 
 
 @cute.jit
@@ -81,7 +75,7 @@ def launch(stream, A, B, out, COLUMNS: cutlass.Constexpr, STAGES: cutlass.Conste
     layouts = layout_a, layout_b, layout_out
     multiply(*described[0], *described[1], *described[2], mma, *layouts, down, across, dtype, COLUMNS, STAGES).launch(
         grid=(PAIR * cutlass.min(down * across, PROGRAMS // PAIR), 1, 1),
-        block=(LOADERS + WORKERS, 1, 1),
+        block=(hopper.LOADERS + hopper.WORKERS, 1, 1),
         cluster=(PAIR, 1, 1),
         stream=stream,
     )
@@ -98,20 +92,14 @@ def multiply(
     stages_a, stages_b, parts = (
         memory.allocate_tensor(dtype, each.outer, 1024, each.inner) for each in (layout_a, layout_b, layout_out)
     )
-    producer, consumer = pipeline.PipelineTmaAsync.create(
-        num_stages=STAGES,
-        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
-        consumer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, PAIR * WORKERS // 32),
-        tx_count=(ROWS + COLUMNS) * DEPTH * dtype.width // 8,
-        cta_layout_vmnk=cute.make_layout((1, PAIR, 1, 1)),
-    ).make_participants()
-    to_a, from_a = split(load_a, stages_a, A, (ROWS, DEPTH), 0, 1)
-    to_b, from_b = split(load_b, stages_b, B, (COLUMNS, DEPTH), upper_or_lower, PAIR)
-    from_part, to_out = split(store, parts, out, (ROWS, PART), 0, 1)
+    producer, consumer = hopper.ring(STAGES, (ROWS + COLUMNS) * DEPTH * dtype.width // 8, PAIR)
+    to_a, from_a = hopper.split(load_a, stages_a, A, (ROWS, DEPTH))
+    to_b, from_b = hopper.split(load_b, stages_b, B, (COLUMNS, DEPTH), upper_or_lower, PAIR)
+    from_part, to_out = hopper.split(store, parts, out, (ROWS, PART))
     steps = cute.size(from_a, mode=[2])
     first, stride = cute.arch.block_idx()[0] // PAIR, cute.arch.grid_dim()[0] // PAIR
 
-    if warp_number < LOADERS // 32:
+    if warp_number < hopper.LOADERS // 32:
         cute.arch.setmaxregister_decrease(40)
         if warp_number == 0:
             for tile in cutlass.range(first, down * across, stride):
@@ -125,7 +113,7 @@ def multiply(
             producer.tail()
     else:
         cute.arch.setmaxregister_increase(232)
-        worker = thread - LOADERS
+        worker = thread - hopper.LOADERS
         own = mma.get_slice(cute.arch.make_warp_uniform(worker // 128) * 128)  # the first thread of its four warps
         left = mma.make_fragment_A(own.partition_A(stages_a))
         right = mma.make_fragment_B(own.partition_B(stages_b))
@@ -134,16 +122,18 @@ def multiply(
         atom = cute.make_copy_atom(warp.StMatrix8x8x16bOp(False, 4), dtype)
         copy = cute.make_tiled_copy_S(atom, cute.make_tiled_copy_C_atom(atom, mma))
         pieces, own_parts = copy.retile(rounded), copy.get_slice(worker).partition_D(parts)
-        workers_meet = pipeline.NamedBarrier(barrier_id=1, num_threads=WORKERS)
+        workers_meet = pipeline.NamedBarrier(barrier_id=1, num_threads=hopper.WORKERS)
         finished = consumer.clone()  # a product is finished while the next one runs
         buffers = cute.size(parts, mode=[2])
         mma.set(warpgroup.Field.ACCUMULATE, True)
         for tile in cutlass.range(first, down * across, stride):
             i, j = place(tile, down, across)
             total.fill(0.0)
-            add_product(mma, total, left, right, consumer.wait_and_advance().index)
+            index = consumer.wait_and_advance().index
+            hopper.add_product(mma, mma, total, left[None, None, None, index], right[None, None, None, index])
             for _ in cutlass.range(1, steps):
-                add_product(mma, total, left, right, consumer.wait_and_advance().index)
+                index = consumer.wait_and_advance().index
+                hopper.add_product(mma, mma, total, left[None, None, None, index], right[None, None, None, index])
                 warpgroup.wait_group(1)
                 finished.release()
                 finished.advance()
@@ -152,7 +142,7 @@ def multiply(
             finished.advance()
             rounded.store(total.load().to(dtype))
             for part in cutlass.range_constexpr(COLUMNS // PART):
-                if warp_number == LOADERS // 32:
+                if warp_number == hopper.LOADERS // 32:
                     cute.arch.cp_async_bulk_wait_group(buffers - 1, read=True)
                 workers_meet.arrive_and_wait()
                 for piece in cutlass.range_constexpr(PART // 16):
@@ -160,29 +150,12 @@ def multiply(
                     cute.copy(copy, pieces[(None, at), 0, 0], own_parts[None, 0, piece, part % buffers])
                 cute.arch.fence_proxy("async.shared", space="cta")
                 workers_meet.arrive_and_wait()
-                if warp_number == LOADERS // 32:
+                if warp_number == hopper.LOADERS // 32:
                     target = to_out[None, PAIR * i + upper_or_lower, j * (COLUMNS // PART) + part]
                     cute.copy(store, from_part[None, part % buffers], target)
                     cute.arch.cp_async_bulk_commit_group()
-        if warp_number == LOADERS // 32:
+        if warp_number == hopper.LOADERS // 32:
             cute.arch.cp_async_bulk_wait_group(0, read=True)
-
-
-@cute.jit
-def split(copy, shared, matrix, tile, part, parts):
-    """The tiles that a block copies by TMA, or a part of each: first in shared memory, then in the matrix."""
-    tiles = cute.local_tile(matrix, tile, (None, None))
-    pair = cute.group_modes(shared, 0, 2), cute.group_modes(tiles, 0, 2)
-    return cpasync.tma_partition(copy, part, cute.make_layout(parts), *pair)
-
-
-@cute.jit
-def add_product(mma, total, left, right, stage):
-    """Begins to add the product of two tiles."""
-    warpgroup.fence()
-    for step in cutlass.range_constexpr(cute.size(left, mode=[2])):
-        cute.gemm(mma, total, left[None, None, step, stage], right[None, None, step, stage], total)
-    warpgroup.commit_group()
 
 
 @cute.jit

@@ -3,18 +3,24 @@
 As in Triton, it takes a large B transposed where its numbers have 8 bits or are TF32.
 """
 
-from typing import Any
-
 from suites.backends.cutile import ct, kernel
+from suites.ops.matmul.fitting import fitting
 from suites.ops.matmul.triton import TRANSPOSED
 
-LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "programs": 132, "hints": {"num_worker_warps": 8}}
-"""Of numbers of 16 bits: with four warps, a thread has no registers for its part of the tile. An H200 has 132 SMs."""
+HALF = (
+    {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "programs": 132, "hints": {"num_worker_warps": 8}},
+    {"ROWS": 128, "COLUMNS": 128, "DEPTH": 64, "GROUP": 8},
+    {"ROWS": 128, "COLUMNS": 64, "DEPTH": 128, "GROUP": 8},
+    {"ROWS": 64, "COLUMNS": 64, "DEPTH": 128, "GROUP": 8},
+)
+"""Of numbers of 16 bits. With four warps, a thread has no registers for its part of the largest tile."""
 
 EIGHT_BITS = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 128, "GROUP": 8, "hints": {"num_worker_warps": 8}}
 
-WIDE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 32, "GROUP": 8, "hints": {"num_worker_warps": 8}}
-"""Of TF32."""
+TF32 = (
+    {"ROWS": 128, "COLUMNS": 256, "DEPTH": 32, "GROUP": 8, "hints": {"num_worker_warps": 8}},
+    {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "GROUP": 8},
+)
 
 SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8}
 
@@ -53,10 +59,9 @@ def launch(inputs, outs, tf32=False, **chosen):
         chosen: The constants and hints, and ``programs``: how many blocks share the tiles, instead of one for each.
     """
     rows, columns = outs[0].shape
-    size, is_large = inputs[0].dtype.itemsize, min(rows, columns) >= 2048
-    by_size: dict[int, dict[str, Any]] = {1: EIGHT_BITS, 2: LARGE, 4: WIDE if tf32 else SMALL}
-    large = by_size.get(size, SMALL)
-    chosen = dict(chosen or (large if is_large else SMALL))
+    size = inputs[0].dtype.itemsize
+    by_size = {1: (EIGHT_BITS, SMALL), 2: HALF, 4: TF32 if tf32 else (SMALL,)}
+    chosen = dict(chosen or fitting(by_size.get(size, (SMALL,)), rows, columns))
     programs = chosen.pop("programs", None)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
     transposed = (size == 1 or tf32) and min(rows, columns) >= TRANSPOSED

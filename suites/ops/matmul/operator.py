@@ -18,7 +18,7 @@ from suites import (
     value_errors,
     values,
 )
-from suites.kernels.half_precision import FLOATS, WIDE, product, result_dtype
+from suites.kernels.half_precision import FLOATS, LOSES_NAN, WIDE, product, result_dtype
 from suites.numerics.precision import FLOAT8
 from suites.ops.matmul import cutile, mosaic, numba_cpu, numba_cuda, triton, warp, warp_tiles
 from suites.peers import functions as peers
@@ -76,7 +76,8 @@ OPERATOR = Operator(
     peers=peers.MATMUL,
     dtypes=(*FLOATS, FLOAT8),
     lacks={
-        **dict.fromkeys(("numba", "numba_parallel", "numba_cuda", "numba_cuda_mlir", "warp"), NO_FLOAT8),
+        **dict.fromkeys(("numba", "numba_parallel", "numba_cuda", "warp"), NO_FLOAT8),
+        "numba_cuda_mlir": {**LOSES_NAN["numba_cuda_mlir"], **NO_FLOAT8},
         "warp_tile": {
             "float64": "Warp compiles its tiles for a minute in each dtype; the kernel of warp has this one",
             **NO_FLOAT8,

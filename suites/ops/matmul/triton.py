@@ -6,13 +6,19 @@ transposes numbers of 16 bits alone). So there the kernel takes a large B transp
 
 from suites.backends import triton as blocks
 from suites.backends.triton import jit, tl
+from suites.ops.matmul.fitting import fitting
 
 EIGHT_BITS = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 128, "GROUP": 8, "num_warps": 8, "num_stages": 3, "programs": 132}
 
 TF32 = {"ROWS": 128, "COLUMNS": 128, "DEPTH": 32, "GROUP": 8, "num_warps": 8, "num_stages": 4, "programs": 132}
 
-LARGE = {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "num_warps": 8, "num_stages": 3, "programs": 132}
-"""Of numbers of 16 bits. A program runs on each of the 132 multiprocessors of an H200, and takes tile after tile."""
+HALF = (
+    {"ROWS": 128, "COLUMNS": 256, "DEPTH": 64, "GROUP": 8, "num_warps": 8, "num_stages": 3, "programs": 132},
+    {"ROWS": 128, "COLUMNS": 128, "DEPTH": 64, "GROUP": 8, "num_warps": 4, "num_stages": 3},
+    {"ROWS": 64, "COLUMNS": 128, "DEPTH": 64, "GROUP": 8, "num_warps": 4, "num_stages": 4, "DESCRIBED": False},
+    {"ROWS": 64, "COLUMNS": 64, "DEPTH": 64, "GROUP": 8, "num_warps": 4, "num_stages": 4, "DESCRIBED": False},
+)
+"""Of numbers of 16 bits. For few tiles, it takes longer to make descriptors than they save."""
 
 SMALL = {"ROWS": 64, "COLUMNS": 64, "DEPTH": 32, "GROUP": 8, "num_warps": 4, "num_stages": 3}
 
@@ -79,9 +85,9 @@ def launch(inputs, outs, precision="ieee", **chosen):
     or ``tf32``.
     """
     (rows, depth), (_, columns) = inputs[0].shape, inputs[1].shape
-    bits, is_large = 8 * inputs[0].dtype.itemsize, min(rows, columns) >= 2048
-    large = TF32 if precision == "tf32" else {8: EIGHT_BITS, 16: LARGE}.get(bits, SMALL)
-    chosen = dict(chosen or (large if is_large else SMALL))
+    bits = 8 * inputs[0].dtype.itemsize
+    by_bits = {8: (EIGHT_BITS, SMALL), 16: HALF, 32: (TF32, SMALL) if precision == "tf32" else (SMALL,)}
+    chosen = dict(chosen or fitting(by_bits.get(bits, (SMALL,)), rows, columns))
     programs = chosen.pop("programs", None)
     tiles = -(-rows // chosen["ROWS"]) * -(-columns // chosen["COLUMNS"]) if outs[0].size else 0
     transposed = (bits == 8 or precision == "tf32") and min(rows, columns) >= TRANSPOSED

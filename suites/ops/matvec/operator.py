@@ -21,7 +21,7 @@ from suites import (
     values,
     vectors,
 )
-from suites.kernels.half_precision import FLOATS, TUNED, product
+from suites.kernels.half_precision import FLOATS, LOSES_NAN, TUNED, product
 from suites.ops.matvec import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
@@ -63,7 +63,7 @@ OPERATOR = Operator(
     },
     peers=peers.MATVEC,
     dtypes=(*FLOATS, "int32"),
-    lacks={"warp": TUNED, "warp_tile": TUNED},
+    lacks={**LOSES_NAN, "warp": TUNED, "warp_tile": TUNED},
     sample=_sample,
     edges=_edges,
     errors=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from suites import CudaKernel, Domain, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
 from suites.backends.cutile import CutileKernel
-from suites.kernels.half_precision import FLOATS, WIDE, in_float32
+from suites.kernels.half_precision import FLOATS, LOSES_NAN, WIDE, in_float32
 from suites.ops.rms_norm import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.ops.rms_norm.numba_cpu import EPSILON
 
@@ -50,6 +50,7 @@ OPERATOR = Operator(
         "cutile_kernel": CutileKernel(cutile.rms_norm_cutile, cutile.launch),
     },
     dtypes=FLOATS,
+    lacks=LOSES_NAN,
     sample=_sample,
     edges=_edges,
     domains={"x": Domain(least=-1e12, most=1e12)},  # the square of a larger number may overflow in float32

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from suites import CutileKernel, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values
-from suites.kernels.half_precision import FLOATS, WIDE, in_float32
+from suites.kernels.half_precision import FLOATS, LOSES_NAN, WIDE, in_float32
 from suites.ops.rotary import cutile, numba_cpu, numba_cuda, triton, warp
 
 HEADS, HALF = 4, 16
@@ -53,6 +53,7 @@ OPERATOR = Operator(
         "cutile_kernel": CutileKernel(cutile.rotary_cutile, cutile.launch),
     },
     dtypes=FLOATS,
+    lacks=LOSES_NAN,
     sample=_sample,
     edges=_edges,
     gradient=Gradient(inputs=(0, 1, 2), dtypes=WIDE),

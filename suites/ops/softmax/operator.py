@@ -11,7 +11,7 @@ import numpy as np
 
 from suites import CudaKernel, Gradient, Operator, Sizes, TritonKernel, WarpKernel, total_bytes, values, vectors
 from suites.backends.cutile import CutileKernel
-from suites.kernels.half_precision import FLOATS, TUNED, in_float32
+from suites.kernels.half_precision import FLOATS, LOSES_NAN, TUNED, in_float32
 from suites.ops.softmax import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.peers import functions as peers
 from suites.vendors.calls import triton_call
@@ -64,7 +64,7 @@ OPERATOR = Operator(
     },
     peers=peers.SOFTMAX,
     dtypes=FLOATS,
-    lacks={"warp": TUNED},
+    lacks={**LOSES_NAN, "warp": TUNED},
     sample=_sample,
     edges=_edges,
     gradient=Gradient(inputs=(0,)),

@@ -22,7 +22,7 @@ from suites import (
     values,
     vectors,
 )
-from suites.kernels.half_precision import FLOATS, TUNED, WIDE, in_float32
+from suites.kernels.half_precision import FLOATS, LOSES_NAN, TUNED, WIDE, in_float32
 from suites.ops.stencil import cutile, numba_cpu, numba_cuda, triton, warp
 from suites.vendors.calls import triton_call
 
@@ -86,7 +86,7 @@ OPERATOR = Operator(
         "jax_triton": triton_call(TritonKernel(triton.stencil_triton, triton.launch)),
     },
     dtypes=FLOATS,
-    lacks={"warp_tile": TUNED},
+    lacks={**LOSES_NAN, "warp_tile": TUNED},
     sample=_sample,
     edges=_edges,
     gradient=Gradient(inputs=(0, 1), dtypes=WIDE),

@@ -35,23 +35,33 @@ def test_kernels_that_jax_ships_lower_on_parts_of_blocks_in_batches_and_in_large
 
 @pytest.fixture
 def cute_dsl(monkeypatch):
-    """The module of the kernel in CuTe DSL, which compiles for a Hopper GPU, whatever is here."""
+    """The modules of kernels in CuTe DSL, by operator. They compile for a Hopper GPU, whatever is here."""
     if why := BACKENDS["cute_dsl"].missing():
         pytest.skip(why)
     compiler = importlib.import_module("cutlass.cutlass_dsl").CuTeDSL._get_dsl()
     monkeypatch.setattr(compiler.envar, "arch", "sm_90a")
-    return importlib.import_module("suites.ops.matmul.cute_dsl")
+    return {name: importlib.import_module(f"suites.ops.{name}.cute_dsl") for name in ("matmul", "attention")}
 
 
-@pytest.mark.parametrize(("dtype", "choice"), [("bfloat16", "LARGE"), ("bfloat16", "SMALL"), ("float16", "LARGE")])
-def test_products_of_cute_dsl_overlap_and_their_numbers_stay_in_registers(cute_dsl, dtype, choice, tmp_path):
+@pytest.mark.parametrize(
+    ("operator", "dtype", "constants", "instruction"),
+    [
+        ("matmul", "bfloat16", (256, 4), "multicast::cluster"),
+        ("matmul", "bfloat16", (64, 8), "multicast::cluster"),
+        ("matmul", "float16", (256, 4), "multicast::cluster"),
+        ("attention", "bfloat16", (128, 0.1), "wgmma.wait_group.sync.aligned \t1;"),  # one product still runs
+        ("attention", "float16", (16, 0.1), "wgmma.wait_group.sync.aligned \t1;"),
+    ],
+)
+def test_products_of_cute_dsl_overlap_and_their_numbers_stay_in_registers(
+    cute_dsl, operator, dtype, constants, instruction, tmp_path
+):
     knobs = pytest.importorskip("triton.knobs")
-    keep = f"--keep-ptx --dump-dir {tmp_path}"
-    cute_dsl.compiled(jnp.dtype(dtype), **getattr(cute_dsl, choice), options=keep)
+    cute_dsl[operator].compiled(jnp.dtype(dtype), *constants, options=f"--keep-ptx --dump-dir {tmp_path}")
     (code,) = tmp_path.glob("*.ptx")
     text = code.read_text()
     assert "wgmma.mma_async" in text
-    assert "multicast::cluster" in text
+    assert instruction in text
     command = [knobs.nvidia.ptxas.path, "-arch=sm_90a", "-v", code, "-o", os.devnull]
     assembled = subprocess.run(command, capture_output=True, text=True)
     if "Unsupported .version" in assembled.stderr:
@@ -61,12 +71,22 @@ def test_products_of_cute_dsl_overlap_and_their_numbers_stay_in_registers(cute_d
     assert "are serialized" not in assembled.stderr  # as where a product is read before a wait for it
 
 
-@pytest.mark.parametrize("shapes", [((33, 67), (67, 65)), ((3, 0), (0, 5)), ((2048, 64), (64, 2048))])
+@pytest.mark.parametrize(
+    ("operator", "shapes"),
+    [
+        ("matmul", ((33, 67), (67, 65))),
+        ("matmul", ((3, 0), (0, 5))),
+        ("matmul", ((2048, 64), (64, 2048))),
+        ("attention", ((130, 4, 60), (130, 2, 60), (130, 2, 60))),
+    ],
+)
 @pytest.mark.usefixtures("cute_dsl")
-def test_a_batch_of_a_kernel_of_cute_dsl_is_one_call(shapes):
-    call = jax.vmap(operators()["matmul"].build(BACKENDS["cute_dsl"], arrays("bfloat16", *shapes)))
+def test_a_batch_of_a_kernel_of_cute_dsl_is_one_call(operator, shapes):
+    own = operators()[operator]
+    (out,) = own.outputs(*arrays("bfloat16", *shapes))
+    call = jax.vmap(own.build(BACKENDS["cute_dsl"], arrays("bfloat16", *shapes)))
     inputs = arrays("bfloat16", *((3, *shape) for shape in shapes))
     lowered = jax.jit(call).trace(*inputs).lower(lowering_platforms=("cuda",))
     assert lowered.as_text().count("@bridge_cuda_host") == 1
     (result,) = jax.tree.leaves(lowered.out_info)
-    assert result.shape == (3, shapes[0][0], shapes[1][1])
+    assert result.shape == (3, *out.shape)
