@@ -15,26 +15,15 @@ NARROW = {"QUERIES": 64, "KEYS": 128, "num_warps": 4, "num_stages": 2}
 
 
 @jit
-def _scores(queries, k, j, head, length, row, width, wide: "tl.constexpr", KEYS: "tl.constexpr",
-            WIDTH: "tl.constexpr", DESCRIBED: "tl.constexpr"):  # fmt: skip
-    keys = blocks.load(k, j, head * width, length, (head + 1) * width, row, KEYS, WIDTH, DESCRIBED)
-    return tl.dot(queries, tl.trans(keys), input_precision="ieee", out_dtype=wide)
-
-
-@jit
 def _keys(
     state, queries, k, v, i, head, first, end, length, row, width, scale, MASKED: "tl.constexpr",
-    KEYS: "tl.constexpr", WIDTH: "tl.constexpr", DESCRIBED: "tl.constexpr", AHEAD: "tl.constexpr",
+    KEYS: "tl.constexpr", WIDTH: "tl.constexpr", DESCRIBED: "tl.constexpr",
 ):  # fmt: skip
     sums, total, largest = state
     wide: tl.constexpr = sums.dtype
-    if AHEAD:
-        scores = _scores(queries, k, first, head, length, row, width, wide, KEYS, WIDTH, DESCRIBED)
     for j in range(first, end, KEYS):
-        if AHEAD:  # tensor cores multiply while the exponentials of the keys before are taken
-            following = _scores(queries, k, j + KEYS, head, length, row, width, wide, KEYS, WIDTH, DESCRIBED)
-        else:
-            scores = _scores(queries, k, j, head, length, row, width, wide, KEYS, WIDTH, DESCRIBED)
+        keys = blocks.load(k, j, head * width, length, (head + 1) * width, row, KEYS, WIDTH, DESCRIBED)
+        scores = tl.dot(queries, tl.trans(keys), input_precision="ieee", out_dtype=wide)
         if MASKED:
             scores = tl.where(i[:, None] >= (j + tl.arange(0, KEYS))[None, :], scores, -float("inf"))
         peak = tl.maximum(largest, scale * tl.max(scores, axis=1))
@@ -43,15 +32,13 @@ def _keys(
         weighed = weights.to(values.dtype)
         sums = tl.dot(weighed, values, sums * fade[:, None], input_precision="ieee", out_dtype=wide)
         total, largest = total * fade + tl.sum(weights, axis=1), peak
-        if AHEAD:
-            scores = following
     return sums, total, largest
 
 
 @jit
 def attention_triton(
     q, k, v, out, length, heads, group, width, SCALE: "tl.constexpr", QUERIES: "tl.constexpr", KEYS: "tl.constexpr",
-    WIDTH: "tl.constexpr", DESCRIBED: "tl.constexpr", AHEAD: "tl.constexpr",
+    WIDTH: "tl.constexpr", DESCRIBED: "tl.constexpr",
 ):  # fmt: skip
     wide: tl.constexpr = tl.float64 if out.dtype.element_ty == tl.float64 else tl.float32
     head, shared = tl.program_id(1), tl.program_id(1) // group
@@ -66,18 +53,15 @@ def attention_triton(
     state = tl.zeros((QUERIES, WIDTH), wide), tl.zeros((QUERIES,), wide), tl.full((QUERIES,), -float("inf"), wide)
     seen = first // KEYS * KEYS
     state = _keys(state, queries, k, v, i, shared, 0, seen, length, few, width, SCALE, False,
-                  KEYS, WIDTH, DESCRIBED, AHEAD)  # fmt: skip
+                  KEYS, WIDTH, DESCRIBED)  # fmt: skip
     sums, total, _ = _keys(state, queries, k, v, i, shared, seen, end, length, few, width, SCALE, True,
-                           KEYS, WIDTH, DESCRIBED, AHEAD)  # fmt: skip
+                           KEYS, WIDTH, DESCRIBED)  # fmt: skip
     block = (sums / total[:, None]).to(out.dtype.element_ty)
     blocks.store(target, block, first, head * width, length, (head + 1) * width, row, QUERIES, WIDTH, DESCRIBED)
 
 
 def launch(inputs, outs, **chosen):
-    """How to launch the kernel, by default with the fastest choice for the dtype and size.
-
-    With ``AHEAD`` the scores of the next keys are under way while the exponentials of these are taken.
-    """
+    """How to launch the kernel, by default with the fastest choice for the dtype and size."""
     length, heads, width = outs[0].shape
     half = outs[0].dtype.itemsize == 2
     chosen = chosen or ((NARROW if width <= 64 else HALF) if half else WIDE)
@@ -86,6 +70,6 @@ def launch(inputs, outs, **chosen):
         "grid": (-(-length // chosen["QUERIES"]), heads) if outs[0].size else 0,
         "length": length, "heads": heads, "group": heads // max(inputs[1].shape[1], 1), "width": width,
         "SCALE": math.log2(math.e) / math.sqrt(max(width, 1)), "WIDTH": wide,
-        "DESCRIBED": half and wide == width and all(map(blocks.has_descriptors, inputs)), "AHEAD": False,
+        "DESCRIBED": half and wide == width and all(map(blocks.has_descriptors, inputs)),
         **chosen,
     }  # fmt: skip

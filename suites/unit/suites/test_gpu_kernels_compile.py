@@ -2,7 +2,6 @@
 
 import pytest
 
-from bridge import triton_kernel
 from bridge.languages.cuda_raw_kernel import define
 from suites.backends import BACKENDS
 from suites.backends.cuda_raw import TYPES, RawKernel
@@ -14,10 +13,8 @@ from suites.kernels.kernel import LaunchedKernel
 from suites.kernels.numba_cuda import blocks as cuda_kernels
 from suites.kernels.warp.blocks import wp
 from suites.mutants import mutants
-from suites.numerics.arrays import specs
 from suites.numerics.precision import precision
 from suites.ops import operators
-from suites.ops.attention import triton
 from suites.unit.bridge.cubins import cubin_in
 from suites.unit.bridge.entries import calls_in
 
@@ -78,15 +75,6 @@ def test_large_tiles_and_tiles_over_the_edge_compile(name, dtype, side):
     operator = operators()["matmul"]
     inputs = operator.sample(dtype, side**2, 0)
     (call,) = calls_in(operator.build(backend, inputs), *inputs)
-    assert code_of(call)
-
-
-def test_attention_that_multiplies_ahead_compiles():
-    if BACKENDS["triton"].missing():
-        pytest.skip(str(BACKENDS["triton"].missing()))
-    inputs = outs = operators()["attention"].sample("bfloat16", 2**16, 0)
-    options = triton.launch(inputs, outs[:1], **triton.HALF, AHEAD=True)
-    (call,) = calls_in(triton_kernel(triton.attention_triton, specs(outs[:1]), **options), *inputs)
     assert code_of(call)
 
 
