@@ -17,7 +17,7 @@ def sum_cutile(x, out, BLOCK: "ct.Constant[int]"):
 
 
 def total_cutile(inputs, outs, blocks=BLOCKS, **chosen):
-    chosen = chosen or {"BLOCK": 8192}
+    chosen = chosen or {"BLOCK": 2048}
     parts = max(1, min(blocks, -(-inputs[0].size // chosen["BLOCK"])))
     sums = jax.ShapeDtypeStruct((parts,), wide(inputs[0].dtype))
     first = launched(sum_cutile, sums, grid=parts, **chosen)
