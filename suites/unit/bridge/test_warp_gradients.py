@@ -108,10 +108,6 @@ class TestKernels:
         batched = jax.vmap(jax.grad(lambda x: call(x, lines)[0].sum()))(random(4, 5))
         np.testing.assert_allclose(batched, 12 * random(4, 5), rtol=RTOL)
 
-    def test_an_output_that_is_read_after_its_store(self):
-        call = jax_kernel(kernels.stores_and_reads_once, num_outputs=2)
-        assert_gradients(call, lambda x: [x**2, x**3], random(9))
-
     def test_integer_inputs_and_outputs_have_none(self):
         index = np.array([2, 0, 2, 1], np.int32)
         assert_gradients(gather, lambda x, index: [x[index] ** 2, index + 1], random(4), index)
