@@ -15,7 +15,7 @@ from suites.commands.command_line import main
 from suites.compare import command as compare_command
 from suites.compare import interleaving
 from suites.compare.interleaving import RunPair
-from suites.compare.names import TwoRevisions, TwoRuns, resolve_names, split_names
+from suites.compare.names import TwoRevisions, TwoRuns, resolve_names
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_record, make_run, whole
 from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 
@@ -85,12 +85,6 @@ def refused(base, head):
     return refusal(resolve_names, base, head, Selection())
 
 
-def test_words_are_base_head_and_files():
-    assert split_names(["a"]) == ("a", None, ())
-    assert split_names(["a", "ops.py", "more.py"]) == ("a", None, ("ops.py", "more.py"))
-    assert split_names(["a", "b", "ops.py", "module"]) == ("a", "b", ("ops.py", "module"))
-
-
 def test_names_of_runs_come_first(project):
     one, two = write("20261120T000000-aaaa"), write("20261121T000000-bbbb")
     git(project, "tag", "latest")
@@ -147,23 +141,6 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_timed(timed,
     assert main(["compare", "HEAD~1", "--runs", "file"]) == Exit.COULD_NOT_RUN
     assert "cannot be written" in capsys.readouterr().err
     assert timed.asked == []
-
-
-@pytest.mark.parametrize("gate", [[], ["--gate"]])
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nothing"], "'nothing' is no run and no revision"),
-        (["HEAD~1", "none/ops.py"], "none/ops.py: there is no such folder"),
-        (["HEAD~9"], "no revision 'HEAD~9'"),
-    ],
-)
-def test_mistakes_are_one_line_and_exit_with_3(gate, arguments, words, capsys):
-    assert main(["compare", *arguments, *gate]) == Exit.COULD_NOT_RUN
-    shown = capsys.readouterr()
-    assert words in shown.err
-    assert shown.err.count("\n") == 1
-    assert shown.out == ""
 
 
 @pytest.mark.parametrize(
