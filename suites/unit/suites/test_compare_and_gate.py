@@ -139,7 +139,7 @@ def test_compare_times_revisions_and_compares_their_runs(timed, capsys, project)
 def test_a_folder_that_cannot_be_written_is_said_before_anything_is_timed(timed, project, capsys):
     Path("file").write_text("")
     assert main(["compare", "HEAD~1", "--runs", "file"]) == Exit.COULD_NOT_RUN
-    assert "cannot be written" in capsys.readouterr().err
+    assert re.search(r"cannot be written.*--runs or KERNEL_BRIDGE_RUNS", capsys.readouterr().err)
     assert timed.asked == []
 
 
@@ -200,12 +200,14 @@ def test_the_policy_names_base_operators_and_minutes(timed, project, capsys, mon
 
 def test_a_change_cannot_loosen_its_own_limits(timed, project, capsys):
     timed.ns = 1300.0
-    commit(project, {"pyproject.toml": policy(large="{cpu = 0.6}", smallest="{cpu = 0.5}")})
+    limits = {"large": "{cpu = 0.6}", "smallest": "{cpu = 0.5}", "most_unsure": 0.2, "false_discovery_rate": 0.02}
+    commit(project, {"pyproject.toml": policy(**limits)})
     assert main(["compare", "HEAD~1", "--gate"]) == Exit.WRONG
     assert "smallest 0.05, large 0.1" in capsys.readouterr().err
     commit(project, {"my_ops.py": OPERATORS + "# new\n"})
     assert main(["compare", "HEAD~1", "--gate"]) == Exit.FINE, "now the base has these limits"
-    assert "smallest 0.5, large 0.6" in capsys.readouterr().err
+    said = "smallest 0.5, large 0.6, most-unsure 0.2, false-discovery-rate 0.02"
+    assert said in capsys.readouterr().err
 
 
 def test_an_excused_cell_and_a_shortage_are_said(timed, project, capsys):
