@@ -18,11 +18,6 @@ OUTSIDE = Path(__file__).with_name("ops_outside.py")
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-def test_those_of_a_file_take_their_place():
-    catalogue.use([str(OUTSIDE)])
-    assert list(catalogue.operators()) == ["cube_wrong", "cube_worse"]
-
-
 WRONG = {
     "empty": (
         "x = 1",
