@@ -119,18 +119,6 @@ def test_memory_that_a_kernel_allocates_is_not_zero(count):
     assert max(float(np.abs(result[0])) for (result,) in results) > 1e15
 
 
-def test_an_exception_of_a_kernel_still_is_one():
-    def refuses(x, out):
-        if x.size > 3:
-            raise ValueError("too long")
-        out[:] = x
-
-    program = jax.jit(kernel(refuses)).lower(X).compile()
-    with pytest.raises(jax.errors.JaxRuntimeError, match="too long"), guarded_calls(0):
-        jax.block_until_ready(program(X))
-    assert findings(kernel(kernels.double.py_func), X)[0] == [[], []]
-
-
 FOREIGN = """
 import ctypes, faulthandler
 from suites.guards import page_faults
