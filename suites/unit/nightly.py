@@ -39,7 +39,6 @@ DEEP = (
     "suites/unit/bridge/test_numba_parallel.py::test_a_kernel_sets_the_number_of_threads_for_itself_alone",
     "suites/unit/bridge/test_numba_parallel.py::test_a_second_process_takes_parallel_kernels_from_numbas_cache",
     "suites/unit/bridge/test_path.py",
-    "suites/unit/bridge/test_pickled.py::test_a_function_of_a_script_that_holds_kernels_runs_on_an_engine",
     "suites/unit/bridge/test_shutdown.py",
     *(f"suites/unit/bridge/test_wrapper_lifetime.py::test_programs_of_wrappers_that_nobody_holds_are_freed[{maker}"
         for maker in ("jax_kernel", "warp_callable", "XLACustomKernel")),

@@ -118,9 +118,11 @@ def test_the_gradient_of_a_batch_stays_split(mesh):
 
 def test_the_gradient_of_what_every_device_has_is_summed(mesh):
     loss = jax.grad(lambda x, y: products(x, y).sum(), 1)
-    collectives, result, _ = compiled(loss, put(mesh, ROWS, "d"), put(mesh, ROW))
-    assert collectives == {"all-reduce"}
-    close(result, ROWS.sum(0))
+    inside = jax.shard_map(loss, in_specs=(P("d"), P()), out_specs=P())
+    for function in (loss, inside):
+        collectives, result, _ = compiled(function, put(mesh, ROWS, "d"), put(mesh, ROW))
+        assert collectives == {"all-reduce"}
+        close(result, ROWS.sum(0))
 
 
 @pytest.mark.parametrize("kinds", [*KINDS, (AxisType.Explicit, AxisType.Auto)], ids=["explicit", "auto", "mixed"])

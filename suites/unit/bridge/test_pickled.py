@@ -91,33 +91,6 @@ def test_wrappers_of_modules_and_of_a_script_run_in_a_fresh_process(tmp_path):
     assert [line for line in lines if line.startswith("[")] == expected
 
 
-ENGINES = {
-    "distributed": "from dask.distributed import Client\n"
-    "    with Client(n_workers=1, threads_per_worker=1, dashboard_address=None) as client:\n"
-    "        found = client.gather(client.map(total, range(2)))",
-    "joblib": "import joblib\n    found = joblib.Parallel(n_jobs=2)(joblib.delayed(total)(n) for n in range(2))",
-    "submitit": "import submitit\n    submit = submitit.AutoExecutor('jobs', cluster='local').submit\n"
-    "    found = [job.result() for job in [submit(total, n) for n in range(2)]]",
-}
-TOTAL = (
-    MAIN.partition("def work(x):")[0]
-    + """
-def total(n):
-    return [float(sum(*call(x + n)) if isinstance(call(x), list) else call(x + n).sum()) for call in calls]
-if __name__ == "__main__":
-    {engine}
-    print(found)
-"""
-)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_function_of_a_script_that_holds_kernels_runs_on_an_engine(engine, tmp_path):
-    pytest.importorskip(engine, reason=f"{engine} is not installed")
-    (tmp_path / "script.py").write_text(TOTAL.replace("{engine}", ENGINES[engine]))
-    assert output(tmp_path / "script.py", cwd=tmp_path).splitlines()[-1] == f"{[[3.0] * 4, [5.0] * 4]}"
-
-
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_what_is_unpickled_computes_the_same(name):
     call, values = WRAPPERS[name]

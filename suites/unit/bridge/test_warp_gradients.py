@@ -10,8 +10,6 @@ import pytest
 from bridge import DifferentiationError, jax_kernel
 from suites.unit.bridge import warp_kernels as kernels
 
-P = jax.sharding.PartitionSpec
-
 RTOL = 1e-12
 """Each value is a handful of float64 operations, or a sum of a few dozen terms of one sign."""
 
@@ -108,36 +106,9 @@ class TestKernels:
         batched = jax.vmap(jax.grad(lambda x: call(x, lines)[0].sum()))(random(4, 5))
         np.testing.assert_allclose(batched, 12 * random(4, 5), rtol=RTOL)
 
-    def test_an_output_that_is_read_after_its_store(self):
-        call = jax_kernel(kernels.stores_and_reads_once, num_outputs=2)
-        assert_gradients(call, lambda x: [x**2, x**3], random(9))
-
     def test_integer_inputs_and_outputs_have_none(self):
         index = np.array([2, 0, 2, 1], np.int32)
         assert_gradients(gather, lambda x, index: [x[index] ** 2, index + 1], random(4), index)
-
-
-def test_what_every_device_has_gets_the_sum_of_its_gradients_inside_of_shard_map():
-    if jax.device_count("cpu") < 4:
-        pytest.skip("needs 4 CPU devices, which conftest.py makes unless cells are timed (--profile)")
-    mesh = jax.make_mesh((4,), ("i",), devices=jax.devices("cpu")[:4], axis_types=(jax.sharding.AxisType.Auto,))
-    specs = (P("i"), P())
-
-    def gradient(function):
-        def loss(points, angle):
-            return (function(points, angle, (0.0, 0.0, 1.0))[0] * jnp.arange(3.0)).sum()
-
-        return jax.jit(
-            jax.shard_map(jax.grad(loss, (0, 1)), mesh=mesh, in_specs=specs, out_specs=specs, check_vma=True)
-        )(random(8, 3), random(1))
-
-    def turn(points, angle, axis):
-        x, y, z = points.T
-        sine, cosine = jnp.sin(angle), jnp.cos(angle)
-        return [jnp.stack([x * cosine - y * sine, x * sine + y * cosine, z], axis=1)]
-
-    for got, expected in zip(gradient(jax_kernel(kernels.turn)), gradient(turn), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-12)  # the angle's terms have either sign
 
 
 class TestWithout:

@@ -73,13 +73,6 @@ def squares_its_output_in_a_function(x: VECTOR64, s: VECTOR64, out: VECTOR64):
     squared_in_place(out, i)
 
 
-@wp.kernel
-def stores_and_reads_once(x: VECTOR64, s: VECTOR64, out: VECTOR64):
-    i = wp.tid()
-    s[i] = x[i] * x[i]
-    out[i] = x[i] * s[i]
-
-
 # Values.
 
 

@@ -75,21 +75,6 @@ def test_colors_are_for_terminals_that_show_them(runs, capsys, monkeypatch, no_c
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["show", "a", "--backend", "cuda"], "backend 'cuda' is not in this run (it has: jnp, numba)"),
-        (["compare", "a", "latest", "--dtype", "f16"], "dtype 'f16' is not in this run"),
-        (["show", "--runs", "nowhere"], "no folder 'nowhere'"),
-    ],
-)
-def test_mistakes_are_one_line_and_exit_with_3(runs, capsys, arguments, words):
-    write(runs, "a")
-    assert main(arguments) == Exit.COULD_NOT_RUN
-    (line,) = capsys.readouterr().err.splitlines()
-    assert words in line
-
-
-@pytest.mark.parametrize(
     ("base", "head", "code", "words"),
     [
         ({}, {}, Exit.FINE, "SAME"),

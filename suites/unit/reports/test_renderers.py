@@ -78,7 +78,7 @@ def test_optional_columns_go_first_and_are_named_with_the_width_that_shows_them(
 
 def test_colour_only_where_asked():
     coloured = terminal.render([SMALL], 60, color=True)
-    assert "\x1b[1;32m*2 ns\x1b[0m" in coloured.replace(" \x1b", "\x1b") or "\x1b[1;32m" in coloured
+    assert "\x1b[1;32m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == terminal.render([SMALL], 60)
 
 

@@ -157,21 +157,6 @@ def parsed(table):
     return parse_policy(f"[tool.kernel-bridge.gate]\n{table}\n")
 
 
-def test_every_key_is_read():
-    policy = parsed(
-        'base = "origin/main"\noperators = ["my_ops.py"]\nsmallest = {cpu = 0.05, cuda = 0.015}\nlarge = {cpu = 0.2}\n'
-        "false-discovery-rate = 0.01\nminutes = 20\nmost-unsure = 0\n"
-        f"allow = [{ENTRY}]"
-    )
-    assert policy.base == "origin/main"
-    assert policy.operators == ("my_ops.py",)
-    assert policy.smallest == {"cpu": 0.05, "cuda": 0.015}
-    assert policy.large == {"cpu": 0.2}
-    assert (policy.false_discovery_rate, policy.minutes, policy.most_unsure) == (0.01, 20, 0)
-    (entry,) = policy.allow
-    assert (entry.cell, entry.reason, entry.until) == ("add-*", "more exact", datetime.date(2026, 12, 31))
-
-
 def test_a_file_without_the_table_has_no_policy():
     assert parse_policy("[project]\nname = 'x'\n") is None
     assert parse_policy("[tool.other]\ngate = 1\n") is None

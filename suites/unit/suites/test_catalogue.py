@@ -18,13 +18,7 @@ OUTSIDE = Path(__file__).with_name("ops_outside.py")
 pytestmark = pytest.mark.usefixtures("folder")
 
 
-def test_those_of_a_file_take_their_place():
-    catalogue.use([str(OUTSIDE)])
-    assert list(catalogue.operators()) == ["cube_wrong", "cube_worse"]
-
-
 WRONG = {
-    "absent": (None, r"my_ops\.py: there is no such file"),
     "empty": (
         "x = 1",
         r"my_ops\.py: holds no operator\. Give it one under a public name: OPERATOR = suites\.Operator\(",
@@ -48,8 +42,7 @@ WRONG = {
 @pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_with_a_file_is_said_in_one_line(tmp_path, text, message):
     file = tmp_path / "my_ops.py"
-    if text is not None:
-        file.write_text(text, encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
     with pytest.raises(CatalogueError, match=message) as error:
         catalogue.use([str(file)])
     assert "\n" not in str(error.value)

@@ -74,7 +74,7 @@ INPUTS = (np.arange(1, 9, dtype=np.float32),)
         (copy, Status.PASSED, None),
         (copy_without_tail, Status.UNWRITTEN_OUTPUT, "1 of 8 elements were never written"),
         (copy_off_by_one, Status.WRONG_VALUE, "outside the error bound"),
-        (copy_into_input, Status.COMPILE_ERROR, "read-only"),
+        (copy_into_input, Status.COMPILE_ERROR, "Inputs are read-only, because"),
         (copy_plus_old_output, Status.NONDETERMINISTIC, "differs between two runs"),
         (copy_or_raise, Status.RUNTIME_ERROR, "ValueError: too long"),
         (copy_and_one_more, Status.OUT_OF_BOUNDS, "element 8 of input 0, past its end"),

@@ -49,6 +49,7 @@ def said(capsys, *arguments):
         ("bench --size \x1b]0;mine\x07", "argument --size: got \\x1b]0;mine\\x07, expected a whole number"),
         ("bench --summary /no/folder/a.md", "--summary /no/folder/a.md: cannot be written there"),
         ("bench --timeout 1e300", "got 1e300, expected"),
+        ("compare nothing", "'nothing' is no run and no revision"),
         ("show --nonsense", "unrecognized arguments: --nonsense"),
         ("nothing", "--help"),
     ],

@@ -15,7 +15,6 @@ import pytest
 
 from reports import Status, find_run, load_run
 from reports.options import Exit
-from suites.commands.command_line import main
 from suites.unit.processes import environment, output
 from suites.unit.suites.git_repositories import OPERATORS
 
@@ -143,7 +142,7 @@ def test_nothing_of_the_users_configuration_reaches_a_session(tmp_path):
     assert [name.partition("-")[0] for name in kept[0]] == ["native", "bridge_cpu"]
 
 
-def test_a_session_prints_the_format_alone_its_lines_fit_the_terminal_and_a_wrong_peer_fails_it(monkeypatch, capsys):
+def test_a_session_prints_the_format_alone_its_lines_fit_the_terminal_and_a_wrong_peer_fails_it():
     name = "a_name_as_long_as_that_of_csr_binary_matvec"
     peers = 'peers={"numpy": lambda x: lambda: 2 * x, "scipy": lambda x: lambda: x * x}'
     operators = OPERATORS.replace('name="twice"', f'name="{name}"').replace("dtypes=", f"{peers}, dtypes=")
@@ -160,10 +159,6 @@ def test_a_session_prints_the_format_alone_its_lines_fit_the_terminal_and_a_wron
     lines = [line for line in errors.splitlines() if re.search(rf"{name[:10]}.* [nµm]s$", line)]
     assert lines
     assert max(map(len, lines)) <= 80
-    for columns in (80, 200):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        assert main(["show", "latest"]) == Exit.WRONG
-        assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
 
 
 def test_a_reference_that_fails_its_own_bound_is_said_and_tables_take_the_width():

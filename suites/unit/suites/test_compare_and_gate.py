@@ -15,7 +15,7 @@ from suites.commands.command_line import main
 from suites.compare import command as compare_command
 from suites.compare import interleaving
 from suites.compare.interleaving import RunPair
-from suites.compare.names import TwoRevisions, TwoRuns, resolve_names, split_names
+from suites.compare.names import TwoRevisions, TwoRuns, resolve_names
 from suites.unit.reports.builders import FLAGS, HOST, make_cell, make_record, make_run, whole
 from suites.unit.suites.git_repositories import OPERATORS, commit, git, refusal
 
@@ -85,12 +85,6 @@ def refused(base, head):
     return refusal(resolve_names, base, head, Selection())
 
 
-def test_words_are_base_head_and_files():
-    assert split_names(["a"]) == ("a", None, ())
-    assert split_names(["a", "ops.py", "more.py"]) == ("a", None, ("ops.py", "more.py"))
-    assert split_names(["a", "b", "ops.py", "module"]) == ("a", "b", ("ops.py", "module"))
-
-
 def test_names_of_runs_come_first(project):
     one, two = write("20261120T000000-aaaa"), write("20261121T000000-bbbb")
     git(project, "tag", "latest")
@@ -145,25 +139,8 @@ def test_compare_times_revisions_and_compares_their_runs(timed, capsys, project)
 def test_a_folder_that_cannot_be_written_is_said_before_anything_is_timed(timed, project, capsys):
     Path("file").write_text("")
     assert main(["compare", "HEAD~1", "--runs", "file"]) == Exit.COULD_NOT_RUN
-    assert "cannot be written" in capsys.readouterr().err
+    assert re.search(r"cannot be written.*--runs or KERNEL_BRIDGE_RUNS", capsys.readouterr().err)
     assert timed.asked == []
-
-
-@pytest.mark.parametrize("gate", [[], ["--gate"]])
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["nothing"], "'nothing' is no run and no revision"),
-        (["HEAD~1", "none/ops.py"], "none/ops.py: there is no such folder"),
-        (["HEAD~9"], "no revision 'HEAD~9'"),
-    ],
-)
-def test_mistakes_are_one_line_and_exit_with_3(gate, arguments, words, capsys):
-    assert main(["compare", *arguments, *gate]) == Exit.COULD_NOT_RUN
-    shown = capsys.readouterr()
-    assert words in shown.err
-    assert shown.err.count("\n") == 1
-    assert shown.out == ""
 
 
 @pytest.mark.parametrize(
@@ -223,12 +200,14 @@ def test_the_policy_names_base_operators_and_minutes(timed, project, capsys, mon
 
 def test_a_change_cannot_loosen_its_own_limits(timed, project, capsys):
     timed.ns = 1300.0
-    commit(project, {"pyproject.toml": policy(large="{cpu = 0.6}", smallest="{cpu = 0.5}")})
+    limits = {"large": "{cpu = 0.6}", "smallest": "{cpu = 0.5}", "most_unsure": 0.2, "false_discovery_rate": 0.02}
+    commit(project, {"pyproject.toml": policy(**limits)})
     assert main(["compare", "HEAD~1", "--gate"]) == Exit.WRONG
     assert "smallest 0.05, large 0.1" in capsys.readouterr().err
     commit(project, {"my_ops.py": OPERATORS + "# new\n"})
     assert main(["compare", "HEAD~1", "--gate"]) == Exit.FINE, "now the base has these limits"
-    assert "smallest 0.5, large 0.6" in capsys.readouterr().err
+    said = "smallest 0.5, large 0.6, most-unsure 0.2, false-discovery-rate 0.02"
+    assert said in capsys.readouterr().err
 
 
 def test_an_excused_cell_and_a_shortage_are_said(timed, project, capsys):

@@ -43,7 +43,7 @@ MISTAKES = {
     "plain_function": (
         lambda: _operator(kernels={"numba": plain}),
         r"copy: kernels\['numba'\] is the plain Python function plain, expected a function decorated with "
-        r"numba.njit, or a suites.NumbaKernel of one\. Decorate it with numba.njit.",
+        r"numba.njit, or a suites.NumbaKernel of one\. Decorate it with numba.njit\. .* suites.JaxKernel",
     ),
     "warp_under_numba": (
         lambda: _operator(kernels={"numba": warp_kernel}),

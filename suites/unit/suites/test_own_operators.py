@@ -43,7 +43,6 @@ class TestDefaults:
     @pytest.mark.parametrize(
         ("reference", "count"),
         [
-            (lambda x, y: x + y, 2),
             (lambda x, *, axis=0: x, 1),
             (jnp.add, 2),
             (jax.jit(lambda x, y, z: x + y + z), 3),

@@ -44,7 +44,6 @@ def writing(x):
 
 
 WRONG = {
-    "another_value": (lambda x: lambda: 3 * x, Status.WRONG_VALUE, "output 0"),
     "another_shape": (lambda x: lambda: x[:1], Status.WRONG_SHAPE, "shape"),
     "an_exception": (raising, Status.RUNTIME_ERROR, "RuntimeError: no such library function"),
     "writes_to_an_input": (writing, Status.RUNTIME_ERROR, "read-only"),

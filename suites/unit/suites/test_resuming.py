@@ -13,7 +13,6 @@ CHANGES = {
     "content of the source files": {"source": Source(commit="0123456789abcdef", dirty=False, digest="ab")},
     "versions.jax": {"versions": {"jax": "0.11"}},
     "host.threads.numba": {"host": msgspec.structs.replace(HOST, threads={"numba": 1})},
-    "profile": {"profile": "full"},
     "selection.operator": {"selection": {"operator": ["add"]}},
 }
 
