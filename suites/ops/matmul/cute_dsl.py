@@ -35,7 +35,7 @@ PAIR, GROUP, PROGRAMS = 2, 8, 132
 def matmul_cute(inputs, outs, **chosen):
     """Calls the kernel. TMA reads rows of whole 16 bytes; shorter ones are copied, with zeros after them."""
     rows, columns = outs[0].shape
-    chosen = chosen or fitting(CHOICES, rows, columns)
+    chosen = dict(chosen or fitting(CHOICES, rows, columns))
     function = compiled(outs[0].dtype, chosen["COLUMNS"], chosen["stages"])
     multiply = tvm_ffi_kernel(
         function, lambda A, B: jax.ShapeDtypeStruct((A.shape[0], B.shape[1]), A.dtype), platform="cuda"
