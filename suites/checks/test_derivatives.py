@@ -27,7 +27,7 @@ from suites.checks.judging.gradients import (
     true_tangents,
     with_floats,
 )
-from suites.checks.judging.reasons import error_text, status_of
+from suites.checks.judging.reasons import verdict_on
 from suites.checks.register import check
 from suites.declare.differentiation import real_floats
 from suites.numerics.arrays import specs
@@ -151,4 +151,4 @@ def _judge(case: Case, drawn: DrawnTruth) -> ResultVerdict:
             _, derivatives = program(jax.device_put(drawn.inputs), jax.device_put(drawn.cotangents))
             return drawn.judge([np.asarray(each) for each in derivatives])
         except Exception as error:
-            return ResultVerdict(status_of(error), error_text(error), None)
+            return verdict_on(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from suites.checks.judging.memory import (
     run_poisoned,
     why_unguarded,
 )
-from suites.checks.judging.reasons import error_text, status_of, with_inputs
+from suites.checks.judging.reasons import verdict_on, with_inputs
 from suites.declare.answers import default_hint
 from suites.declare.input_arrays import input_names
 from suites.declare.operator import Operator
@@ -55,7 +55,7 @@ Judge = Callable[[list[Array]], ResultVerdict]
 def judge_kernel(
     operator: Operator, backend: Backend, inputs: Inputs, device: jax.Device | None = None, by: Judge | None = None
 ) -> ResultVerdict:
-    """Judges one backend on these inputs; a failure is a status with a reason, not an exception.
+    """Judges one backend on these inputs; a failure of the kernel is a status with a reason, not an exception.
 
     It requires, in this order: the kernel compiles, the compiled program contains the custom call, the kernel accesses
     only its arrays, it runs, its inputs are unchanged, every output was written (and equal inputs give equal bits), and
@@ -87,8 +87,8 @@ def judge_bare(
             program = poisoned_program(operator, backend, specs(inputs), where)
         except Exception as error:
             hint = default_hint(operator.sample, input_names(operator.reference, len(inputs)))
-            reason = f"{error_text(error)} ({hint})" if hint else error_text(error)
-            return ResultVerdict(status_of(error, Status.COMPILE_ERROR), reason, None)
+            verdict = verdict_on(error, Status.COMPILE_ERROR)
+            return replace(verdict, reason=f"{verdict.reason} ({hint})") if hint else verdict
         mismatch = wrong_outputs(jax.tree.leaves(program.out_info), outs)
         if mismatch:  # do not run it: a kernel would write past the end of an output that is too small
             return mismatch
@@ -110,7 +110,7 @@ def judge_bare(
         except WrittenBeyond as beyond:
             return ResultVerdict(Status.OUT_OF_BOUNDS, str(beyond), None)
         except Exception as error:
-            return ResultVerdict(status_of(error), error_text(error), None)
+            return verdict_on(error)
         after = [np.asarray(array) for array in arguments]
         # On a CPU the arguments may share the memory of the inputs, so only a digest shows a change.
         if not (fingerprint(after) == before if on_host else same_bits(after, inputs)):

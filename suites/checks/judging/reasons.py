@@ -134,6 +134,9 @@ _KERNELS = (_SUITES / "backends", _SUITES / "ops", _SUITES / "mutants", _SUITES.
 _LIBRARIES = ("site-packages", "dist-packages", "lib-dynload")
 _ANSWERS = Path(answers.__file__)
 
+_FROM_XLA = re.compile(r"[A-Z_]+: ")
+"""How the message of an error in a program begins: with the name of its code, such as ``INTERNAL``."""
+
 _MEMORY_SIGNS = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY")
 """Words in an error of XLA for missing memory. The error has both if CUDA's driver refuses to load code."""
 
@@ -149,9 +152,7 @@ def status_of(error: BaseException, of_kernel: Status = Status.RUNTIME_ERROR) ->
         OOM if memory was missing. OUT_OF_BOUNDS for :class:`WrittenBeyond`. UNCHECKED if the check raised it, or the
         author's samples, reference or truth: the kernel is not to blame. Else ``of_kernel``.
     """
-    if isinstance(error, MemoryError) or (
-        isinstance(error, jax.errors.JaxRuntimeError) and any(sign in str(error) for sign in _MEMORY_SIGNS)
-    ):
+    if isinstance(error, MemoryError) or (_is_from_xla(error) and any(sign in str(error) for sign in _MEMORY_SIGNS)):
         return Status.OOM
     if isinstance(error, WrittenBeyond):
         return Status.OUT_OF_BOUNDS
@@ -168,7 +169,7 @@ def place_outside_of_kernels(error: BaseException) -> str | None:
     for path, line in reversed(frames):
         if _NUMERICS in path.parents or path == _ANSWERS:
             return f"{path.name}:{line}"
-    if isinstance(error, jax.errors.JaxRuntimeError | AssertionError | WrittenBeyond):
+    if _is_from_xla(error) or isinstance(error, AssertionError | WrittenBeyond):
         return None
     for path, line in reversed(frames):
         if any(folder in path.parents for folder in _CHECKS):
@@ -176,6 +177,25 @@ def place_outside_of_kernels(error: BaseException) -> str | None:
         if any(folder in path.parents for folder in _KERNELS) or not is_library(path):
             return None
     return None
+
+
+def _is_from_xla(error: BaseException) -> bool:
+    # A program that ran well before raises a ValueError.
+    return isinstance(error, jax.errors.JaxRuntimeError) or (
+        isinstance(error, ValueError) and _FROM_XLA.match(str(error)) is not None
+    )
+
+
+def verdict_on(error: Exception, of_kernel: Status = Status.RUNTIME_ERROR) -> ResultVerdict:
+    """Returns the verdict on a kernel that raised an exception.
+
+    Raises:
+        Exception: The error itself, if the kernel is not to blame.
+    """
+    status = status_of(error, of_kernel)
+    if status is Status.UNCHECKED:
+        raise error
+    return ResultVerdict(status, error_text(error), None)
 
 
 def is_library(path: Path) -> bool:

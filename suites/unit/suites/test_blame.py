@@ -2,12 +2,14 @@
 
 import jax
 import jax.numpy as jnp
+import numba
 import numpy as np
 import pytest
 
 from reports import Status
 from suites import Operator
 from suites.backends import BACKENDS
+from suites.checks.drawn.drawn_truth import judge_battery
 from suites.checks.judging.cell_verdict import judge_kernel
 from suites.checks.judging.evidence import Evidence, outcome
 from suites.checks.judging.memory import WrittenBeyond
@@ -57,6 +59,22 @@ def test_an_error_in_a_users_function_around_a_kernel_is_the_kernels():
         raise KeyError("x")
 
     assert status_of(_raised(jax.jit(broken), jnp.ones(3)).value) is Status.RUNTIME_ERROR
+
+
+@numba.njit
+def refuses_infinity(x, out):
+    for i in range(x.size):
+        if x[i] == np.inf:
+            raise ValueError("infinite")
+        out[i] = 2 * x[i]
+
+
+def test_a_kernel_that_raises_on_some_drawn_inputs_is_to_blame():
+    """Some of these programs have run well before, so XLA's error is a ValueError."""
+    operator = Operator(name="twice", reference=lambda x: 2 * x, kernels={"numba": refuses_infinity})
+    verdicts = [each for _, each in judge_battery(operator, BACKENDS["numba"], "float32", 33, jax.devices("cpu")[0])]
+    assert {each.status for each in verdicts} == {Status.PASSED, Status.RUNTIME_ERROR}
+    assert any("raised ValueError: infinite" in str(each.reason) for each in verdicts)
 
 
 def test_what_is_written_behind_an_array_is_the_kernels():
