@@ -58,7 +58,9 @@ def failure_of(several: Sequence[CellResult], command: Sequence[str]) -> tuple[s
     cell, cause = best.cell, IMPRECISE if _is_imprecise(best) else CAUSES[best.status]
     reason = " ".join((best.reason or "without a message").split())
     reason = reason if len(reason) <= LONGEST else reason[:LONGEST] + "..."
-    words = [*command, "--operator", cell.operator, "--backend", cell.backend, "--dtype", cell.dtype]
+    dtypes = list(dict.fromkeys(finding.cell.dtype for finding in (best, *several)))
+    words = [*command, "--operator", cell.operator, "--backend", cell.backend]
+    words += [word for dtype in dtypes for word in ("--dtype", dtype)]
     words += ["--device", cell.platform] if cell.platform != "cpu" else []
     if "validate" in command:
         words.append("-v")
@@ -67,7 +69,7 @@ def failure_of(several: Sequence[CellResult], command: Sequence[str]) -> tuple[s
         by = by if len(checks) > 1 else f"check {checks[0]}"
     else:
         by = cells_text(len(several))
-    name = f"{cell.operator} {cell.backend} {cell.dtype}"
+    name = f"{cell.operator} {cell.backend} {' '.join(dtypes)}"
     return name, f"{cause}: {reason} ({by})", shlex.join(words)
 
 

@@ -136,6 +136,8 @@ def _validate(options: argparse.Namespace) -> Exit:
     # A resumed run has cells of earlier sessions, which count as well.
     if to_page or nothing_left or outcome.interrupted:
         code = _show_run(options, outcome.path, says=not outcome.interrupted, tables=to_page or nothing_left)
+        if not to_page:
+            _print_failures(outcome.path)
     else:
         from suites.validate.verdicts import show_verdicts
 
@@ -164,8 +166,6 @@ def _compare(options: argparse.Namespace) -> Exit:
 
 
 def _merge(options: argparse.Namespace) -> Exit:
-    from reports.records.run_file import load_run
-    from suites.checks.judging.reasons import verdict_lines
     from suites.commands.merge import commands_of_missing, merge
 
     if options.missing:
@@ -175,9 +175,17 @@ def _merge(options: argparse.Namespace) -> Exit:
         return Exit.COULD_NOT_RUN if commands else Exit.FINE
     path = merge(options.run_names, options.runs)
     code = _show_run(options, path, tables=False)
+    _print_failures(path)
+    return code
+
+
+def _print_failures(path: Path) -> None:
+    """Prints a line for each kernel of a run that failed."""
+    from reports.records.run_file import load_run
+    from suites.checks.judging.reasons import verdict_lines
+
     for line in verdict_lines(load_run(path))[1]:
         print(visible(line))
-    return code
 
 
 def _show_run(

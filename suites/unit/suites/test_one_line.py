@@ -40,6 +40,13 @@ def test_the_most_specific_cause_of_many_is_named(status, cause):
     assert line.endswith("my_ops.py --operator cube --backend numba --dtype float32 -v")
 
 
+def test_every_dtype_that_failed_is_named_and_repeated():
+    half = Finding(cell=make_cell(operator="cube", dtype="bfloat16"), status=Status.RUNTIME_ERROR, reason="said")
+    (line,) = failure_lines([half, _found("drawn", Status.WRONG_VALUE, WRONG)], [])
+    assert line.startswith("cube numba bfloat16 float32: raises")
+    assert line.endswith("--dtype bfloat16 --dtype float32 -v")
+
+
 def test_the_smallest_inputs_are_shown_and_the_imprecise_come_last():
     far = _found("vmap", Status.WRONG_VALUE, "far off; inputs: x: float32[33]", used=1e9)
     near = _found("drawn", Status.WRONG_VALUE, WRONG, used=3.0)
