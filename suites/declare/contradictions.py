@@ -106,6 +106,8 @@ def _naming(operator: Operator, field: str) -> Iterator[None]:
         count = getattr(operator.sample, "count", None) or 0
         may_be_shapes = field == "reference" and not isinstance(error, NameError | ImportError)
         hint = default_hint(operator.sample, input_names(operator.reference, count)) if may_be_shapes else ""
+        if may_be_shapes and operator.shapes is not None:
+            hint = f"the argument shapes={operator.shapes} makes an input for each text"
         hint = f". {hint[0].upper()}{hint[1:]}." if hint else ""
         raise OperatorError(f"{operator.name}: {field} raised {type(error).__name__}: {message}{hint}") from error
 

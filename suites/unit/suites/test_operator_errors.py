@@ -102,6 +102,10 @@ RETURNED = {
         {"reference": lambda x: x + nothing},  # type: ignore[name-defined]  # noqa: F821
         "reference raised NameError: name 'nothing' is not defined$",
     ),
+    "too_few_shapes": (
+        {"reference": lambda x, y: x, "shapes": ("m n",)},
+        r"missing 1 required positional argument: 'y'. The argument shapes=\('m n',\) makes an input for each text",
+    ),
     "truth_of_an_array": (
         {"truth": lambda x: x},
         "copy: truth returned an array of float32, expected suites.exact.*Leave it",
