@@ -19,6 +19,7 @@ from reports.cli import add_commands
 from reports.cli import run as run_report
 from reports.errors import ReportError
 from reports.options import CELLS, EXIT_HELP, RUN_HELP, Exit, Parser, add_command
+from reports.pages.phrases import cells_text
 from reports.records.store import RUNS_VARIABLE
 from reports.render.visible import visible
 from suites.cells.selection import Selection, SelectionError, require_files
@@ -241,7 +242,8 @@ def _say_how_to_go_on(options: argparse.Namespace, outcome: Any) -> None:
     typed = [*_typed(options), "--resume", str(outcome.path)]
     typed += ["--", *options.pytest] if options.pytest else []
     why = "interrupted" if outcome.interrupted else outcome.refusal.rstrip(".")
-    left = f"{outcome.left} cells are left" if outcome.left else "no cell was added"
+    verb = "is" if outcome.left == 1 else "are"
+    left = f"{cells_text(outcome.left)} {verb} left" if outcome.left else "no cell was added"
     print(f"{options.prog}: {why}; {left}. Continue with:", file=sys.stderr)
     print(f"    kernel-bridge {options.name} {shlex.join(typed)}", file=sys.stderr)
 

@@ -23,6 +23,7 @@ from suites.cells.selection import Selection, part_text
 from suites.commands import executor
 from suites.commands.command_line import main
 from suites.commands.part import run_part
+from suites.processes.session_end import SessionEnd
 from suites.timing.timed_selection import timed_cells
 from suites.unit.processes import environment
 from suites.unit.reports.builders import make_cell, make_record, make_run, whole
@@ -153,6 +154,18 @@ def test_merged_parts_say_which_kernel_is_wrong(tmp_path, monkeypatch, capsys):
         Path(f"{part[0]}.jsonl").write_bytes(whole([make_record(cell, run=make_run(part=part), **outcome)]))
     assert main(["merge", "1.jsonl", "2.jsonl", "--runs", "merged"]) == Exit.WRONG
     assert "cube numba float32: is wrong: far off (check forward)" in capsys.readouterr().out
+
+
+def test_an_interrupted_validation_names_a_wrong_kernel(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    wrong = make_record(make_cell(operator="cube"), run=make_run(), status=Status.WRONG_VALUE, reason="far off")
+    Path("run.jsonl").write_bytes(whole([wrong]))
+    end = SessionEnd(path=Path("run.jsonl"), left=2, interrupted=True, code=pytest.ExitCode.INTERRUPTED)
+    monkeypatch.setattr("suites.validate.command.validate", lambda *arguments, **options: end)
+    assert main(["validate", "--operator", "add", "--device", "cpu"]) == Exit.WRONG
+    said = capsys.readouterr()
+    assert "cube numba float32: is wrong: far off (check forward)" in said.out
+    assert "interrupted; 2 cells are left. Continue with:" in said.err
 
 
 def test_ctrl_c_cancels_what_waits_and_keeps_what_has_arrived(run):

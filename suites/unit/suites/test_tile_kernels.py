@@ -11,7 +11,8 @@ import pytest
 
 from suites.backends import BACKENDS
 from suites.ops import operators
-from suites.ops.matmul import warp_tiles
+from suites.ops.matmul import cutile, triton, warp_tiles
+from suites.ops.matmul.fitting import fitting
 from suites.unit.processes import output
 
 
@@ -25,6 +26,16 @@ def test_warp_multiplies_in_large_tiles_with_a_rest_at_each_side():
     (wanted,) = operators()["matmul"].reference(A, B)
     (got,) = warp_tiles.matmul_in_tiles((A, B), [wanted], **warp_tiles.LARGE)(A, B)
     np.testing.assert_allclose(got.astype(np.float32), wanted.astype(np.float32), rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("shape", "chosen"),
+    [((2048, 2048), 0), ((4096, 512), 1), ((1536, 1536), 1), ((1024, 1024), 2), ((1023, 65), 3), ((0, 3), 3)],
+)
+@pytest.mark.parametrize("module", [cutile, triton])
+def test_a_product_gets_the_largest_tile_of_which_each_multiprocessor_has_one(module, shape, chosen):
+    """Tiles of 16 bits: 128 of them are enough for the 132 multiprocessors of an H200."""
+    assert fitting(module.HALF, *shape) is module.HALF[chosen]
 
 
 @pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="jax 0.9 asks the GPU for its size, and imports absl")
@@ -69,6 +80,12 @@ def test_products_of_cute_dsl_overlap_and_their_numbers_stay_in_registers(
     assert assembled.returncode == 0, assembled.stderr
     assert "0 bytes spill stores" in assembled.stderr
     assert "are serialized" not in assembled.stderr  # as where a product is read before a wait for it
+
+
+def test_heads_that_the_kernel_of_cute_dsl_has_no_room_for_are_refused(cute_dsl):
+    (heads,) = arrays("bfloat16", (4, 1, 129))
+    with pytest.raises(ValueError, match="heads of at most 128 features, not 129"):
+        cute_dsl["attention"].attention_cute([heads] * 3, [heads])
 
 
 @pytest.mark.parametrize(
